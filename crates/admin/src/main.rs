@@ -1,20 +1,20 @@
 //! `freehold`: founds an org and operates it.
 
 mod secrets;
-mod home;
 mod config;
 mod local;
+mod home;
 mod tree;
 mod found;
 mod backup;
 mod reminder;
-mod commands;
 mod moment;
 mod handing;
 mod rooting;
 mod waiting;
 mod planning;
 mod watching;
+mod commands;
 
 use std::process::ExitCode;
 
@@ -24,40 +24,40 @@ use terminal::failure::Failure;
 use terminal::pages::{Completions, Man};
 use tokio::runtime::Builder;
 
-use crate::commands::access::Access;
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
-use crate::commands::bundle::BundleCommand;
-use crate::commands::check::Check;
-use crate::commands::compile::Compile;
-use crate::commands::confirm::Confirm;
 use crate::commands::doctor::Doctor;
 use crate::commands::fleet::FleetCommand;
+use crate::commands::fleet::access::Access;
+use crate::commands::fleet::check::Check;
+use crate::commands::fleet::compile::Compile;
+use crate::commands::fleet::plan::Plan;
+use crate::commands::fleet::publish::Publish;
+use crate::commands::fleet::rollback::Rollback;
 use crate::commands::found::Found;
 use crate::commands::gateway::GatewayCommand;
+use crate::commands::gateway::mandate::MandateCommand;
+use crate::commands::gateway::refresh::Refresh;
 use crate::commands::here::{self, HereCommand};
 use crate::commands::invite::InviteCommand;
-use crate::commands::landing::Landing;
-use crate::commands::mandate::MandateCommand;
+use crate::commands::invite::bundle::BundleCommand;
+use crate::commands::invite::landing::Landing;
 use crate::commands::node::NodeCommand;
+use crate::commands::node::confirm::Confirm;
+use crate::commands::node::suspend::Suspend;
+use crate::commands::node::user::UserCommand;
 use crate::commands::org::OrgCommand;
-use crate::commands::plan::Plan;
-use crate::commands::publish::Publish;
-use crate::commands::recover::Recover;
-use crate::commands::refresh::Refresh;
 use crate::commands::release::ReleaseCommand;
-use crate::commands::rollback::Rollback;
-use crate::commands::rotate::Rotate;
-use crate::commands::send::Send;
 use crate::commands::serve::Serve;
-use crate::commands::sign::Sign;
 use crate::commands::signer::SignerCommand;
+use crate::commands::signer::recover::Recover;
+use crate::commands::signer::send::Send;
+use crate::commands::signer::sign::Sign;
+use crate::commands::signer::token::TokenCommand;
+use crate::commands::signer::unlock::{Agent, Lock, Unlock};
 use crate::commands::status::Status;
-use crate::commands::suspend::Suspend;
-use crate::commands::token::TokenCommand;
 use crate::commands::trust::TrustCommand;
-use crate::commands::unlock::{Agent, Lock, Unlock};
-use crate::commands::user::UserCommand;
+use crate::commands::trust::rotate::Rotate;
 use crate::home::Common;
 
 /// Founds an org of machines that you own, and governs it.

@@ -1,7 +1,7 @@
 //! Founding an org: everything is made in a folder beside its place, and put there by one rename.
 
-mod make;
 pub mod recovery;
+mod make;
 
 pub use make::{FoundError, Plan, found};
 pub use recovery::Phrase;

@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::commands::check::read_fleet;
+use crate::commands::fleet::check::read_fleet;
 
 fn name(text: &str) -> OrgName {
     text.parse().unwrap()

@@ -11,13 +11,13 @@ use identity::members::ClassLeaf;
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use ledger::store::Alarm;
-use org::enroll::grant::{Granted, KnownInvite, ProvenClaim};
 use org::enroll::renew::{self, Conflict, Issuance};
 use org::enroll::{self, Attempt, Verdict};
 use org::invite::Approval;
 use org::invite::admission::{Claim, Purpose, Transcript};
 use org::ledger::judge::is_meant;
 use org::refusal::Refusal;
+use org::state::grant::{Granted, KnownInvite, ProvenClaim};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 
 use crate::answer::approve;

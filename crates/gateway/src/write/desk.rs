@@ -14,11 +14,11 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 use ledger::error::LedgerError;
 use ledger::store::{Alarm, Ledger};
-use org::enroll::grant::Granted;
 use org::ledger::entry::{Action, SignedEntry};
 use org::ledger::frontier::Tip;
 use org::refusal::Refusal;
 use org::state::State;
+use org::state::grant::Granted;
 use org::state::take::Effect;
 
 use crate::limit::halt::Halt;

@@ -1,6 +1,5 @@
 //! Who may join. Decides only; the caller proves, signs and sends.
 
-pub mod grant;
 pub mod renew;
 
 use std::net::IpAddr;
@@ -15,6 +14,7 @@ use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::{Approval, Invite, InviteKind, Uses};
 use crate::ledger::fold::Why;
 use crate::refusal::Refusal;
+use crate::state::grant::KnownInvite;
 use crate::state::{AdmissionRecord, InviteRecord, MemberRecord, Standing, State};
 
 /// An attempt to join, as the gateway sees it.
@@ -52,6 +52,14 @@ impl<'a> Verdict<'a> {
             Self::Admit { approval, .. } => *approval,
             Self::Again { .. } | Self::Wait { .. } => None,
         }
+    }
+}
+
+impl From<&Verdict<'_>> for KnownInvite {
+    fn from(verdict: &Verdict<'_>) -> Self {
+        let record = verdict.invite();
+        let approval = verdict.approval().cloned();
+        Self { envelope: record.envelope.clone(), invite: record.invite.clone(), approval }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod head;
 pub(crate) mod trust;
 pub(crate) mod decide;
 pub(crate) mod conclude;
+pub mod grant;
 pub mod take;
 pub mod accept;
 

@@ -10,7 +10,6 @@ use identity::members::ClassLeaf;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
-use crate::enroll::grant::Granted;
 use crate::ledger::chain::{Act, Written};
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::{Admitted, Leaves, Why};
@@ -19,6 +18,7 @@ use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, U
 use crate::ledger::replica::carried;
 use crate::state::State;
 use crate::state::conclude::admission;
+use crate::state::grant::Granted;
 
 /// What an entry changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,6 @@ use identity::envelope::{Envelope, Payload as _};
 use identity::id::{Correlation, Digest, InviteId};
 use identity::key::Sign as _;
 
-use crate::enroll::grant::{Granted, KnownInvite, ProvenClaim};
 use crate::enroll::{Attempt, Verdict, check_name_is_free, consider};
 use crate::founding::Founding;
 use crate::invite::Invite;
@@ -18,6 +17,7 @@ use crate::ledger::frontier::Frontier;
 use crate::ledger::step::Sights;
 use crate::ledger::tests::world::{Org, Sent, day, ed, key, machine, node, voice};
 use crate::refusal::Refusal;
+use crate::state::grant::{Granted, KnownInvite, ProvenClaim};
 use crate::state::take::NotTaken;
 use crate::state::{InviteRecord, MemberRecord, Standing, State};
 

@@ -8,6 +8,7 @@ pub mod activate;
 pub mod rollback;
 pub mod plan;
 pub mod retire;
+pub mod rotate;
 
 use activate::Activate;
 use clap::Subcommand;

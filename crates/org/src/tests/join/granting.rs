@@ -4,12 +4,12 @@ use identity::envelope::Envelope;
 use identity::key::Sign;
 
 use crate::enroll::Verdict;
-use crate::enroll::grant::{Granted, KnownInvite, ProvenClaim};
 use crate::invite::admission::ClaimAuthority;
 use crate::ledger::chain::Written;
 use crate::ledger::entry::Action;
 use crate::ledger::evidence::BadEvidence;
 use crate::ledger::tests::world::{Org, claim, day, ed, invite, machine};
+use crate::state::grant::{Granted, KnownInvite, ProvenClaim};
 use crate::state::take::NotTaken;
 use crate::tests::world::{HERE, Site, invited, said};
 

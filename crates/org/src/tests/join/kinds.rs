@@ -5,7 +5,6 @@ use identity::id::Digest;
 use identity::key::{PublicKey, Sign};
 use identity::time::Seconds;
 
-use crate::enroll::grant::{KnownInvite, ProvenClaim};
 use crate::enroll::{Attempt, Verdict, consider};
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::approve::Waiver;
@@ -15,6 +14,7 @@ use crate::ledger::evidence::{BadEvidence, Evidence, Parts};
 use crate::ledger::tests::world::{Org, claim, day, ed, invite, machine, node, voice};
 use crate::refusal::Refusal;
 use crate::state::Standing;
+use crate::state::grant::{KnownInvite, ProvenClaim};
 use crate::tests::world::{HERE, Site, invite_id, invited};
 
 const INSIDE: &str = "10.1.2.3";

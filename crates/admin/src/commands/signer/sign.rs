@@ -15,7 +15,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::over;
+use crate::commands::signer::over;
 use crate::home::{Common, failure};
 use crate::waiting::NeedTold;
 

@@ -21,7 +21,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use zeroize::Zeroizing;
 
-use crate::commands::terms::{check_free, write_new};
+use crate::commands::invite::terms::{check_free, write_new};
 use crate::home::{Common, failure};
 use crate::waiting::{Left, Waiting, leave};
 

@@ -16,7 +16,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::check::read_fleet;
+use crate::commands::fleet::check::read_fleet;
 use crate::home::{Common, failure};
 use crate::local::AnyDesk;
 use crate::planning;

@@ -1,5 +1,7 @@
 //! `freehold gateway add | list | renew | move | reopen | remove`: which machines are gateways.
 
+pub mod mandate;
+pub mod refresh;
 mod renew;
 mod reopen;
 

@@ -1,5 +1,11 @@
 //! `freehold node list | show | revoke`; `replace`, and `approve` with its like, have files of their own.
 
+pub mod approve;
+pub mod replace;
+pub mod user;
+pub mod confirm;
+pub mod suspend;
+
 use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::NodeName;
@@ -14,10 +20,9 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::{or_dash, table};
 
-use crate::commands::approve;
 use crate::commands::invite::reused;
-use crate::commands::replace::{Replace, evidence};
-use crate::commands::user::people_on;
+use crate::commands::node::replace::{Replace, evidence};
+use crate::commands::node::user::people_on;
 use crate::home::{Common, failure};
 use crate::waiting::{Left, foretell_of, leave, told};
 use crate::watching::{self, Wait};

@@ -7,7 +7,7 @@ use ground::file::Access;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::check::read_fleet;
+use crate::commands::fleet::check::read_fleet;
 use crate::home::Common;
 use crate::planning;
 

@@ -1,5 +1,10 @@
 //! `freehold invite create | list | show | revoke`.
 
+pub mod terms;
+pub mod waive;
+pub mod bundle;
+pub mod landing;
+
 use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::glob::NameGlob;
@@ -22,8 +27,8 @@ use terminal::show::show;
 use terminal::table::table;
 use wire::control::Reuse;
 
-use crate::commands::terms::{TermsArgs, warn_of_low};
-use crate::commands::waive::{Approve, Waivers};
+use crate::commands::invite::terms::{TermsArgs, warn_of_low};
+use crate::commands::invite::waive::{Approve, Waivers};
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
 use crate::waiting::{self, Left, Waiting, foretell_of, leave};

@@ -1,5 +1,12 @@
 //! `freehold fleet init` and `freehold fleet schema`.
 
+pub mod check;
+pub mod access;
+pub mod compile;
+pub mod plan;
+pub mod publish;
+pub mod rollback;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -11,7 +18,7 @@ use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use super::check::fleet_failure;
+use crate::commands::fleet::check::fleet_failure;
 use crate::home::Common;
 
 #[derive(Debug, Subcommand)]

@@ -19,7 +19,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::check::known;
+use crate::commands::fleet::check::known;
 use crate::home::{Common, failure};
 use crate::waiting::{Left, Waiting, foretell, leave, told};
 use crate::watching::{self, Wait};

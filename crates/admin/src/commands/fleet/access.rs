@@ -9,7 +9,7 @@ use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 
-use crate::commands::check::read_fleet;
+use crate::commands::fleet::check::read_fleet;
 use crate::home::Common;
 
 #[derive(Debug, Args)]

@@ -1,5 +1,12 @@
 //! `freehold signer list | new | add | replace | remove | threshold | hand-over`.
 
+pub mod unlock;
+pub mod token;
+pub mod over;
+pub mod sign;
+pub mod send;
+pub mod recover;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -11,7 +18,7 @@ use identity::principal::SignerName;
 use operate::folder::card::{self, Card};
 use operate::folder::{Memory, OperatorFolder};
 use operate::key;
-use operate::key::token;
+use operate::key::token as hardware;
 use operate::key::token::uri::TokenUri;
 use operate::signer::describe::quorum_changes;
 use operate::signer::over::Ending;
@@ -239,8 +246,9 @@ fn use_token(
         }
     }
     check_free(folder, name, doing)?;
-    let key = if generate { token::generate(uri, Passphrase::ask) } else { token::describe(uri, Passphrase::ask) };
-    let key = key.map_err(|why| super::token::failure(doing, &why))?;
+    let key =
+        if generate { hardware::generate(uri, Passphrase::ask) } else { hardware::describe(uri, Passphrase::ask) };
+    let key = key.map_err(|why| crate::commands::signer::token::failure(doing, &why))?;
     key::save_token(folder, name, uri, key).map_err(|why| Failure::new(doing, &why))?;
     Ok(key)
 }

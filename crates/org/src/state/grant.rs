@@ -6,7 +6,6 @@ use identity::envelope::{BadEnvelope, Envelope};
 use identity::id::{InviteId, OrgId};
 use identity::key::PublicKey;
 
-use crate::enroll::Verdict;
 use crate::invite::admission::Claim;
 use crate::invite::{Approval, Invite};
 use crate::ledger::chain::{Act, Written};
@@ -42,17 +41,9 @@ impl ProvenClaim {
 /// under it. Built only from a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownInvite {
-    envelope: Envelope,
-    invite: Invite,
-    approval: Option<Envelope>,
-}
-
-impl From<&Verdict<'_>> for KnownInvite {
-    fn from(verdict: &Verdict<'_>) -> Self {
-        let record = verdict.invite();
-        let approval = verdict.approval().cloned();
-        Self { envelope: record.envelope.clone(), invite: record.invite.clone(), approval }
-    }
+    pub(crate) envelope: Envelope,
+    pub(crate) invite: Invite,
+    pub(crate) approval: Option<Envelope>,
 }
 
 impl KnownInvite {

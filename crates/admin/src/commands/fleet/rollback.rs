@@ -5,7 +5,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::publish::{How, Outcome, finish};
+use crate::commands::fleet::publish::{How, Outcome, finish};
 use crate::home::{Common, failure};
 use crate::planning;
 use crate::waiting::{foretell, leave};
