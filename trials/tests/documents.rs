@@ -211,7 +211,7 @@ fn is_test(text: &str, name: &str) -> bool {
 fn what_is_not_there_is_noticed() {
     let house = House::look();
     let well = [
-        "`org/enroll.rs` `consider`, `org/ledger/` and `trials/tests/layout.rs` `crates_point_down`",
+        "`org/enroll/mod.rs` `consider`, `org/ledger/` and `trials/tests/layout.rs` `crates_point_down`",
         "`org/ledger/judge.rs` `judge` beside `fold.rs` `fold`",
         "`identity/authority.rs` `Authority<Identity>::issue_svid`",
         "`node/web-1` is a principal; `wire/*.rs`; `gateway/serve.toml`; run `scripts/fuzz 30`",
@@ -220,9 +220,9 @@ fn what_is_not_there_is_noticed() {
     let ill = [
         "`org/enrol.rs`",
         "`trials/tests/lay-out.rs`",
-        "`org/enroll.rs` `reconsider`",
-        "`org/enroll.rs` `consider`, `reconsider`",
-        "`org/enroll.rs` `Consider::consider`",
+        "`org/enroll/mod.rs` `reconsider`",
+        "`org/enroll/mod.rs` `consider`, `reconsider`",
+        "`org/enroll/mod.rs` `Consider::consider`",
         "`org/lodger/`",
         "`fold.rs` stands beside nothing",
         "`wire/*.sh`",

@@ -7,9 +7,8 @@ use crate::layout::{root, sources};
 
 /// A reader takes in so many names at once.
 const MOST_ENTRIES: usize = 16;
-/// So much of a room has a door to other rooms.
-const MOST_EXPORTS: usize = 80;
-const ROOMS: [&str; 5] = ["ledger", "member", "terminal", "gateway", "node"];
+/// How many things of a room have a door to other rooms, at most. Gateways and commands both stand on `member`.
+const DOORS: [(&str, usize); 5] = [("ledger", 80), ("member", 110), ("terminal", 80), ("gateway", 80), ("node", 80)];
 
 fn crates() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> =
@@ -223,8 +222,8 @@ fn shapes(line: &str) -> bool {
 #[test]
 fn rooms_have_few_doors() {
     let libraries = libraries();
-    for room in ROOMS {
+    for (room, most) in DOORS {
         let items: usize = libraries[room].open().iter().map(|module| public_items(&module.text).len()).sum();
-        assert!(items <= MOST_EXPORTS, "`{room}` exports {items} things");
+        assert!(items <= most, "`{room}` exports {items} things");
     }
 }

@@ -328,7 +328,7 @@ impl Presence {
 
 /// A presence, and how it is brought up to date.
 #[derive(Debug)]
-pub struct Appearing {
+pub(crate) struct Appearing {
     pub folder: GatewayFolder,
     pub tips: Arc<Tips>,
     pub current: Arc<arc_swap::ArcSwap<Presence>>,
@@ -336,7 +336,7 @@ pub struct Appearing {
 
 impl Appearing {
     /// After a commit, or again if it failed: true if it is what the state says.
-    pub fn bring_up(&self, state: &State) -> bool {
+    pub(crate) fn bring_up(&self, state: &State) -> bool {
         let voice = self.tips.voice().public();
         if self.current.load().is_of(state, voice) {
             return true;

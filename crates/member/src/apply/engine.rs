@@ -43,13 +43,11 @@ pub enum ApplyError {
     Stage(#[from] StageError),
     #[error("where this node stands cannot be written down; it is tried again")]
     Record(#[source] FileError),
-    #[error("nothing went back here that could be tried again")]
-    NothingWentBack,
 }
 
 /// Bytes that a verified head names for this node.
 #[derive(Debug, Clone, Copy)]
-pub struct Offered<'a> {
+pub(crate) struct Offered<'a> {
     pub digest: Digest,
     pub bytes: &'a [u8],
     pub head: u64,
@@ -63,7 +61,7 @@ pub struct Urge {
 }
 
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     shelf: Shelf,
     standing: Standing,
     /// What the disk says; nothing if it is of no use.
@@ -85,7 +83,7 @@ pub struct Engine {
 
 impl Engine {
     /// Takes up what lies on the disk, whatever happened before.
-    pub fn open(scope: &Path, now: Timestamp) -> Result<Self, ApplyError> {
+    pub(crate) fn open(scope: &Path, now: Timestamp) -> Result<Self, ApplyError> {
         let shelf = Shelf::open(scope.join(FOLDER))?;
         let (standing, notice) = recovered(&shelf, now)?;
         let mut engine = Self {
@@ -112,17 +110,17 @@ impl Engine {
     }
 
     /// What is obeyed now.
-    pub fn current(&self) -> Option<&Manifest> {
+    pub(crate) fn current(&self) -> Option<&Manifest> {
         self.standing.obeyed().and_then(|item| self.manifests.get(&item.digest)).map(Arc::as_ref)
     }
 
     /// Its digest. Whoever begins something under it says so in `reached`.
-    pub fn obeyed(&self) -> Option<Digest> {
+    pub(crate) fn obeyed(&self) -> Option<Digest> {
         self.standing.obeyed().map(|item| item.digest)
     }
 
     /// Who may call what here now.
-    pub fn access(&self) -> Tables {
+    pub(crate) fn access(&self) -> Tables {
         let items = [self.standing.obeyed(), self.standing.guard()];
         let read = |item: Item| self.manifests.get(&item.digest).cloned();
         let tables: Option<Vec<_>> = items.into_iter().flatten().map(read).collect();
@@ -130,41 +128,41 @@ impl Engine {
         Tables { tables: tables.filter(|_| self.standing.obeyed().is_some()).unwrap_or_default() }
     }
 
-    pub const fn standing(&self) -> &Standing {
+    pub(crate) const fn standing(&self) -> &Standing {
         &self.standing
     }
 
     /// Something that is kept.
-    pub fn kept(&self, digest: Digest) -> Option<Arc<Manifest>> {
+    pub(crate) fn kept(&self, digest: Digest) -> Option<Arc<Manifest>> {
         self.manifests.get(&digest).cloned()
     }
 
     /// What need not be sent again.
-    pub fn have(&self) -> Vec<Digest> {
+    pub(crate) fn have(&self) -> Vec<Digest> {
         self.manifests.keys().copied().collect()
     }
 
     /// The bytes of something that is kept.
-    pub fn bytes_of(&self, digest: Digest) -> Option<Vec<u8>> {
+    pub(crate) fn bytes_of(&self, digest: Digest) -> Option<Vec<u8>> {
         self.shelf.get(digest).ok().map(|kept| kept.bytes)
     }
 
     /// Does something on trial want a connection that was made under it?
-    pub fn wants_new_line(&self) -> bool {
+    pub(crate) fn wants_new_line(&self) -> bool {
         self.standing.trial.as_ref().is_some_and(|trial| trial.terms.fresh && !trial.evidence.reached)
     }
 
-    pub fn is_on_trial(&self) -> bool {
+    pub(crate) fn is_on_trial(&self) -> bool {
         self.standing.trial.is_some()
     }
 
-    pub fn view(&self) -> ApplyView {
+    pub(crate) fn view(&self) -> ApplyView {
         let problems: Vec<_> = self.notice.iter().chain(&self.trouble).cloned().collect();
         view::of(&self.standing, (!problems.is_empty()).then(|| problems.join("; ")))
     }
 
     /// Takes what a verified head names. Refused with an error, it has changed nothing and may be offered again.
-    pub fn offer(&mut self, offered: Offered<'_>, now: Timestamp) -> Result<Outcome, ApplyError> {
+    pub(crate) fn offer(&mut self, offered: Offered<'_>, now: Timestamp) -> Result<Outcome, ApplyError> {
         let manifest = Manifest::read(offered.bytes, offered.digest)?;
         let confirmed = self.standing.confirmed.and_then(|item| self.manifests.get(&item.digest));
         let offer = offer_of(&manifest, confirmed.map(Arc::as_ref), offered);
@@ -182,16 +180,8 @@ impl Engine {
         Ok(outcome)
     }
 
-    /// Tries once more what went back (`sync --now`).
-    pub fn retry(&mut self, urge: Urge, now: Timestamp) -> Result<Outcome, ApplyError> {
-        let item = self.standing.failed.as_ref().map(|failed| failed.item).ok_or(ApplyError::NothingWentBack)?;
-        let bytes = self.shelf.get(item.digest)?.bytes;
-        let offered = Offered { digest: item.digest, bytes: &bytes, head: self.standing.head, urged: Some(urge) };
-        self.offer(offered, now)
-    }
-
     /// A mandated gateway was spoken to over mTLS while `under` was obeyed; `fresh`: over a connection made since.
-    pub fn reached(&mut self, under: Digest, fresh: bool, now: Timestamp) -> Result<Outcome, ApplyError> {
+    pub(crate) fn reached(&mut self, under: Digest, fresh: bool, now: Timestamp) -> Result<Outcome, ApplyError> {
         if self.behind {
             return Ok(Outcome::Ignored);
         }
@@ -201,19 +191,19 @@ impl Engine {
     }
 
     /// An operator's word, verified by the caller, that this item shall stay.
-    pub fn consent(&mut self, to: Digest, now: Timestamp) -> Result<Outcome, ApplyError> {
+    pub(crate) fn consent(&mut self, to: Digest, now: Timestamp) -> Result<Outcome, ApplyError> {
         let noted = self.step(Event::Consented(to), now)?;
         let looked = self.look(now);
         Ok(if looked == Outcome::Ignored { noted } else { looked })
     }
 
     /// Does what is due: begins checks, hears of those that ended, confirms, goes back. Never waits. Needs a runtime.
-    pub fn tick(&mut self, now: Timestamp) -> Outcome {
+    pub(crate) fn tick(&mut self, now: Timestamp) -> Outcome {
         self.look(now)
     }
 
     /// When `tick` has something to do next; nothing if only an offer changes anything.
-    pub fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
         let soon = now + Seconds(1);
         if self.behind || self.is_unwritten(&self.standing) {
             return Some(soon);
@@ -228,7 +218,7 @@ impl Engine {
     }
 
     /// Ends when running checks have ended, so that `tick` can hear of it at once; never if none run. May be dropped.
-    pub async fn checks_ended(&mut self) {
+    pub(crate) async fn checks_ended(&mut self) {
         match self.checks.join_next().await {
             Some(ended) => self.ended = ended.ok(),
             None => std::future::pending().await,
@@ -417,22 +407,13 @@ fn digest_of(runs: &Runs) -> Digest {
 
 /// Access tables that all must permit. None at all: nobody is permitted anything.
 #[derive(Debug, Clone)]
-pub struct Tables {
+pub(crate) struct Tables {
     tables: Vec<Arc<Manifest>>,
 }
 
 impl Tables {
-    pub fn permits(&self, service: &Name, principal: &Principal, node: &NodeName) -> bool {
-        let permits = |manifest: &Arc<Manifest>| manifest.access.permits(service, principal, node);
-        !self.tables.is_empty() && self.tables.iter().all(permits)
-    }
-
-    pub fn count(&self) -> usize {
-        self.tables.len()
-    }
-
     /// What is obeyed comes first.
-    pub fn all(&self) -> impl Iterator<Item = &Access> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Access> {
         self.tables.iter().map(|manifest| &manifest.access)
     }
 }

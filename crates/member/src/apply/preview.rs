@@ -37,7 +37,7 @@ pub struct TrialTerms {
 
 /// What lies here to compare with: in an engine that runs, or on the disk while none does.
 #[derive(Debug)]
-pub struct Ground<'a> {
+pub(crate) struct Ground<'a> {
     standing: Standing,
     source: Source<'a>,
 }
@@ -49,12 +49,12 @@ enum Source<'a> {
 }
 
 impl<'a> Ground<'a> {
-    pub fn of(engine: &'a Engine) -> Self {
+    pub(crate) fn of(engine: &'a Engine) -> Self {
         Self { standing: engine.standing().clone(), source: Source::Engine(engine) }
     }
 
     /// Without an engine, which would write. A record that cannot be read is as good as none.
-    pub fn on_disk(scope: &Path) -> Result<Self, ApplyError> {
+    pub(crate) fn on_disk(scope: &Path) -> Result<Self, ApplyError> {
         let folder = scope.join(FOLDER);
         let standing = match record::load(&folder).map_err(StageError::File)? {
             Found::Standing(standing) => *standing,
@@ -71,27 +71,27 @@ impl<'a> Ground<'a> {
     }
 
     /// What need not be sent.
-    pub fn have(&self) -> Vec<Digest> {
+    pub(crate) fn have(&self) -> Vec<Digest> {
         self.standing.kept().filter(|digest| self.read(*digest).is_some()).collect()
     }
 
-    pub fn bytes_of(&self, digest: Digest) -> Option<Vec<u8>> {
+    pub(crate) fn bytes_of(&self, digest: Digest) -> Option<Vec<u8>> {
         self.read(digest).map(|manifest| manifest.bytes())
     }
 
     /// Where gateways are by what is obeyed now.
-    pub fn gateways(&self) -> Vec<Address> {
+    pub(crate) fn gateways(&self) -> Vec<Address> {
         let obeyed = self.standing.obeyed().and_then(|item| self.read(item.digest));
         obeyed.map(|manifest| manifest.runs.gateways.clone()).unwrap_or_default()
     }
 
     /// Nothing is published for this node: it stays what it is.
-    pub fn nothing(&self, head: u64) -> Preview {
+    pub(crate) fn nothing(&self, head: u64) -> Preview {
         let obeyed = self.standing.obeyed().map(|item| item.digest);
         Preview { head, manifest: None, obeyed, outcome: Outcome::Ignored, trial: None, changes: Vec::new() }
     }
 
-    pub fn preview(&self, offered: Offered<'_>, now: Timestamp) -> Result<Preview, ApplyError> {
+    pub(crate) fn preview(&self, offered: Offered<'_>, now: Timestamp) -> Result<Preview, ApplyError> {
         let manifest = Manifest::read(offered.bytes, offered.digest)?;
         let confirmed = self.standing.confirmed.and_then(|item| self.read(item.digest));
         let offer = offer_of(&manifest, confirmed.as_deref(), offered);

@@ -2,7 +2,7 @@
 
 use trials::forgetful::{Forgetful, Lost};
 
-use super::{at, checked, failing, manifest, with_access};
+use super::{again, at, checked, failing, manifest, with_access};
 use crate::apply::engine::{ApplyError, Engine, Manifest, Offered, Outcome, Seconds, Urge};
 
 const LOST: [Lost; 3] = [Lost::Unsynced, Lost::Bytes, Lost::Nothing];
@@ -34,7 +34,7 @@ fn found(engine: &Engine, disk: &Forgetful) -> (u8, bool, bool) {
     assert_eq!(told.content.0, motd.as_bytes(), "the link follows");
     let kept = std::fs::read(disk.folder.join("state/current/manifest.json")).unwrap();
     assert_eq!(kept, current.bytes());
-    assert!(engine.access().count() > 0 && engine.view().problem.is_none(), "{:?}", engine.view());
+    assert!(engine.access().all().count() > 0 && engine.view().problem.is_none(), "{:?}", engine.view());
     let view = engine.view();
     (number, view.trial.is_some(), view.rolled_back.is_some())
 }
@@ -84,7 +84,7 @@ async fn play(engine: &mut Engine, word: &str) {
         "swap" => drop(offer(engine, &with_access(manifest(1), &["alice"]), 2, 10)),
         "confirm" => drop(checked(engine, 20).await),
         "go back" => drop(engine.tick(at(310))),
-        "again" => drop(engine.retry(Urge { within: Some(Seconds(60)) }, at(311))),
+        "again" => drop(again(engine, Urge { within: Some(Seconds(60)) }, at(311))),
         "withdraw" => drop(offer(engine, &one(), 3, 20)),
         other => panic!("{other}?"),
     }
