@@ -23,11 +23,11 @@ use identity::verifier::{ProvenSvid, Side};
 use manifest::stored::{Access, Caller, Place};
 use org::peer::Peer;
 use pki_types::CertificateDer;
-use tunnel::access_table::Tables;
-use tunnel::held::Held;
-use tunnel::live::{Ticket, Way};
-use tunnel::orders;
-use tunnel::standing::Rule;
+use tunnel::access::standing::Rule;
+use tunnel::access::table::Tables;
+use tunnel::control;
+use tunnel::state::shared::Held;
+use tunnel::state::streams::{Ticket, Way};
 
 use crate::scene::{Org, node};
 

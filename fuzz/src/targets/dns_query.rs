@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use identity::id::OrgId;
 use identity::principal::OrgName;
 use manifest::stored::{Dial, Place, Target};
-use tunnel::ways::addresses::Addresses;
-use tunnel::ways::dns::answer;
+use tunnel::local::names::addresses::Addresses;
+use tunnel::local::names::dns::answer;
 
 static ORG: LazyLock<OrgName> = LazyLock::new(|| "harbor".parse().expect("a name"));
 static TABLE: LazyLock<Addresses> = LazyLock::new(|| {

@@ -1,6 +1,6 @@
 //! What programs say in SOCKS5. Each reader is fed as a socket feeds it: exactly so many bytes as it asks for.
 
-use tunnel::ways::socks_words::{BadWords, Login, Read, To, greeting, login, request};
+use tunnel::local::socks_words::{BadWords, Login, Read, To, greeting, login, request};
 
 /// The longest of all: a user and a password.
 const LONGEST: usize = 513;

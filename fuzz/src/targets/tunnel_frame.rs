@@ -13,8 +13,8 @@ use org::peer::Presented;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, ReadBuf};
-use tunnel::frame::{Kind, header, read_header, read_words, words};
-use tunnel::line::frames::{Frames, NoFrame};
+use tunnel::frame::format::{Kind, header, read_header, read_words, words};
+use tunnel::frame::reader::{Frames, NoFrame};
 use wire::peer::{Declined, Hello, News, Open, Opened, SCHEMA};
 
 use crate::cast::{SIGNERS, ed, public};

@@ -7,7 +7,7 @@ use identity::principal::{Name, Principal};
 use identity::time::Seconds;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
-use tunnel::orders::Connection;
+use tunnel::control::Connection;
 
 use crate::agent::status::Status;
 use crate::agent::tunnel::TunnelDesk;

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
-use tunnel::orders::{Called, Caller, Connection, Question, Way};
+use tunnel::control::{Called, Caller, Connection, Question, Way};
 
 use crate::agent::errand::{Answer, Desk, Errand, Request};
 use crate::agent::status::Status;

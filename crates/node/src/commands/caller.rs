@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use tunnel::orders::{self, Connection};
+use tunnel::control::{self, Connection};
 
 use crate::agent::socket::Remote;
 use crate::commands::roots::Common;
@@ -47,8 +47,8 @@ impl Caller {
     }
 }
 
-fn told(caller: &orders::Caller, (far, near): (SocketAddr, Option<SocketAddr>)) -> String {
-    let orders::Caller { principal, node, service, at, since } = caller;
+fn told(caller: &control::Caller, (far, near): (SocketAddr, Option<SocketAddr>)) -> String {
+    let control::Caller { principal, node, service, at, since } = caller;
     let told = format!("`{service}` at {at} is called by {principal} on {node} since {since}");
     match near {
         Some(_) => told,

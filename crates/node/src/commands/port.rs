@@ -7,7 +7,7 @@ use clap::Args;
 use identity::principal::{Kind, Name, Principal};
 use manifest::stored::Manifest;
 use serde::Serialize;
-use tunnel::orders::Place;
+use tunnel::control::Place;
 
 use crate::agent::status::Status;
 use crate::agent::tunnel::view::{State, TunnelView, told};

@@ -1,6 +1,6 @@
 //! The tunnel, in words: where it listens, whom it speaks to, and what was carried.
 
-use tunnel::orders::{CallerView, Count, PeerView, View};
+use tunnel::control::{CallerView, Count, PeerView, View};
 
 use crate::agent::tunnel::view::{State, TunnelView, told};
 
@@ -97,7 +97,7 @@ pub fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tunnel::orders::Place;
+    use tunnel::control::Place;
 
     use super::*;
 

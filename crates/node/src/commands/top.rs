@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ground::clock;
-use tunnel::orders::{Count, View};
+use tunnel::control::{Count, View};
 
 use crate::agent::socket::Remote;
 use crate::agent::tunnel::view::TunnelView;

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use identity::principal::OrgName;
 use rustix::fs::FileType;
 use tokio::runtime::Builder;
-use tunnel::{process, sandbox};
+use tunnel::process::{obey, sandbox};
 
 use crate::report::Failure;
 
@@ -46,7 +46,7 @@ impl TunnelCommand {
         confined.complain();
         tracing::info!(sandbox = %confined, open_files = confined.open_files, "the tunnel runs");
         let runtime = Builder::new_multi_thread().enable_all().build().map_err(|why| Failure::new(doing, &why))?;
-        let ran = runtime.block_on(process::run(control, log, &confined));
+        let ran = runtime.block_on(obey::run(control, log, &confined));
         // What still resolves a name is not waited for.
         runtime.shutdown_background();
         ran.map_err(|why| Failure::new(doing, &why))

@@ -7,7 +7,7 @@ use identity::principal::{HostPort, Name, NodeName, Principal};
 use manifest::stored::{Manifest, Target, Transport};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tunnel::orders::{Called, Way};
+use tunnel::control::{Called, Way};
 use wire::peer::Declined;
 
 use crate::agent::socket::Remote;

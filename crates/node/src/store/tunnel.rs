@@ -17,9 +17,9 @@ use identity::members::Listing;
 use identity::principal::{Name, NodeName, OrgName};
 use org::peer::Presented;
 use serde::{Deserialize, Serialize};
-use tunnel::orders::Place;
-use tunnel::pins;
-use tunnel::ways::pointers;
+use tunnel::access::pins;
+use tunnel::control::Place;
+use tunnel::local::pointers;
 use wire::known::Known;
 use zeroize::Zeroizing;
 

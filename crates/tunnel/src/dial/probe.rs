@@ -10,11 +10,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use wire::peer::{Open, Opened};
 
-use super::stock::{Call, Line};
-use super::{Dialer, Kind, NO_ADDRESS, NoStream, Stream};
-use crate::choose::By;
-use crate::names::Wanted;
-use crate::orders::{Called, Way};
+use crate::control::{Called, Way};
+use crate::dial::choose::By;
+use crate::dial::destination::Wanted;
+use crate::dial::pool::{Call, Line};
+use crate::dial::{Dialer, Kind, NO_ADDRESS, NoStream, Stream};
 
 /// For all tries of a call together.
 const CALLING: Duration = Duration::from_secs(30);

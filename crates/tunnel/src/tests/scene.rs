@@ -26,7 +26,7 @@ use org::suspended::Suspensions;
 use rcgen::{CertificateParams, KeyPair};
 use wire::known::Known;
 
-use crate::orders::{Identity, Knowledge};
+use crate::control::{Identity, Knowledge};
 
 pub fn node(name: &str) -> NodeName {
     name.parse().unwrap()

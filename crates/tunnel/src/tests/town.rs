@@ -12,12 +12,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::scene::{Org, node};
 use crate::accept::{serve_quic, serve_tls};
+use crate::control::{Running, Word};
+use crate::dial::destination::Wanted;
 use crate::dial::{Dialer, NoStream};
-use crate::held::Held;
-use crate::names::Wanted;
-use crate::orders::{Running, Word};
+use crate::state::shared::Held;
+use crate::tests::scene::{Org, node};
 
 pub fn name(text: &str) -> Name {
     text.parse().unwrap()

@@ -12,7 +12,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tunnel::orders::{Answer, Numbered, Order, Word};
+use tunnel::control::{Answer, Numbered, Order, Word};
 
 use super::child::Run;
 use super::feed::Fed;

@@ -6,7 +6,7 @@ use identity::id::{Digest, OrgId};
 use identity::principal::{NodeName, OrgName};
 use manifest::stored::Access;
 use serde::Serialize;
-use tunnel::orders::{Identity, Knowledge, Order, Running};
+use tunnel::control::{Identity, Knowledge, Order, Running};
 
 /// All that a tunnel goes by.
 #[derive(Debug, Clone)]

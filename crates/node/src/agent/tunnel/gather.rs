@@ -9,7 +9,7 @@ use identity::principal::Name;
 use identity::text::Bytes;
 use manifest::stored::{Manifest, Socks};
 use org::peer::Presented;
-use tunnel::orders::{Identity, Knowledge, Running};
+use tunnel::control::{Identity, Knowledge, Running};
 
 use super::feed::Orders;
 use crate::apply::engine::Engine;

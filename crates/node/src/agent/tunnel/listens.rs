@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use identity::id::OrgId;
 use identity::principal::Principal;
-use tunnel::held::Targets;
-use tunnel::orders::Place;
-use tunnel::ways::desk::{Desk, Here};
-use tunnel::ways::plan::Plan;
-use tunnel::ways::ports::Wish;
+use tunnel::control::Place;
+use tunnel::local::plan::Plan;
+use tunnel::local::ports::Wish;
+use tunnel::local::speakers::{Desk, Here};
+use tunnel::state::shared::Targets;
 
 use super::feed::Orders;
 

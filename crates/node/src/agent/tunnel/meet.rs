@@ -11,9 +11,9 @@ use identity::certificate;
 use identity::id::Digest;
 use identity::principal::NodeName;
 use tokio::time::Instant;
-use tunnel::orders::{Meeting, Place};
-use tunnel::pins::Pins;
-use tunnel::standing::Standing;
+use tunnel::access::pins::Pins;
+use tunnel::access::standing::Standing;
+use tunnel::control::{Meeting, Place};
 
 use super::feed::Orders;
 use crate::store::scope::{Scope, ScopeError};

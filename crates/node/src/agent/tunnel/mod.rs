@@ -19,7 +19,7 @@ use identity::id::Digest;
 use identity::time::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tunnel::orders::{Answer, Called, Caller, Connection, Question, Way};
+use tunnel::control::{Answer, Called, Caller, Connection, Question, Way};
 use wire::known::{BadKnowledge, Known};
 use wire::peer::News;
 

@@ -13,7 +13,7 @@ use identity::causes::describe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tunnel::orders::{Meeting, Place};
+use tunnel::control::{Meeting, Place};
 use wire::peer::News;
 
 use super::attend::{Attended, End};

@@ -8,7 +8,7 @@ use identity::principal::{HostPort, Name};
 use identity::time::Timestamp;
 use manifest::stored::Forward;
 use serde::{Deserialize, Serialize};
-use tunnel::orders::{Place, View};
+use tunnel::control::{Place, View};
 
 /// What the agent knows of the tunnel's process, and what that one says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use identity::text::Bytes;
 use identity::time::Timestamp;
 use manifest::stored::{Manifest, SCHEMA};
 use org::admission::Leave;
-use tunnel::orders::Place;
+use tunnel::control::Place;
 use wire::known::KnownFile;
 
 use super::*;

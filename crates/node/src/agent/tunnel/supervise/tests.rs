@@ -22,7 +22,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
 use tokio::sync::oneshot;
-use tunnel::orders::{Knowledge, Numbered, Order, Word};
+use tunnel::control::{Knowledge, Numbered, Order, Word};
 
 use super::super::feed::tests::orders;
 use super::*;

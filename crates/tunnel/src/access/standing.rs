@@ -1,0 +1,334 @@
+//! What the tunnel goes by right now: who is believed, and who may open what. Immutable; swapped whole by each order.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use identity::bundle::{Identity, Roots};
+use identity::envelope::Envelope;
+use identity::id::Digest;
+use identity::principal::{Name, NodeName, OrgName, SignerName};
+use identity::time::Timestamp;
+use identity::untrusted::Untrusted;
+use identity::verifier::{ProvenSvid, Side};
+use org::ledger::ground::Ground;
+use org::peer::{Company, NotAPeer, Peer, Presented};
+use org::state::HeadRecord;
+use org::suspended::{Stopped, Suspended, Suspensions};
+use pki_types::CertificateDer;
+use wire::known::{BadKnowledge, Known};
+use wire::peer::{Declined, Hello, Knows, News, Place, SCHEMA};
+use wire::tls::Judgment;
+
+use crate::access::pins::{Entered, Pins};
+use crate::access::table::Tables;
+use crate::control::{Knowledge, Meeting};
+use crate::frame::format::{BadFrame, Kind, words};
+
+/// What is known of the org, and what this node shows of itself.
+#[derive(Debug)]
+pub struct Standing {
+    pub known: Known,
+    pub judgment: Judgment,
+    ground: Ground,
+    pub suspensions: Suspensions,
+    stopped: Stopped,
+    mark: Option<Digest>,
+    /// Of the heads beside the one that is followed.
+    beside: Option<Digest>,
+    presented: Option<Presented>,
+    pins: Arc<Pins>,
+    /// What is said to everybody is made once: they may take their time to hear it.
+    hello: OnceLock<Result<Option<Frame>, BadFrame>>,
+    news: Mutex<BTreeMap<Told, Frame>>,
+}
+
+/// A frame that many are sent.
+pub type Frame = Arc<[u8]>;
+
+/// What somebody has not heard yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Told {
+    later: bool,
+    rivals: bool,
+    suspensions: bool,
+}
+
+/// Why a stream was not opened, or was cut.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    #[error(transparent)]
+    NotAPeer(NotAPeer),
+    #[error("what the operators say now ended it: {0}")]
+    Ended(#[source] NotAPeer),
+    #[error("`{by}` suspended the node until {until}")]
+    Suspended { by: SignerName, until: Timestamp },
+    #[error("the access table does not allow it")]
+    NotAllowed,
+    #[error("head {head} is past its time since {until}")]
+    Stale { head: u64, until: Timestamp },
+}
+
+impl From<NotAPeer> for Denied {
+    fn from(why: NotAPeer) -> Self {
+        match why {
+            NotAPeer::Suspended { by, until } => Self::Suspended { by, until },
+            why => Self::NotAPeer(why),
+        }
+    }
+}
+
+impl Denied {
+    /// Of what was open before.
+    pub fn ended(why: NotAPeer) -> Self {
+        match why {
+            NotAPeer::Suspended { by, until } => Self::Suspended { by, until },
+            why => Self::Ended(why),
+        }
+    }
+
+    /// A word for counters: one per reason.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::NotAPeer(_) => "not_believed",
+            Self::Ended(_) => "ended",
+            Self::Suspended { .. } => "suspended",
+            Self::NotAllowed => "not_allowed",
+            Self::Stale { .. } => "stale_head",
+        }
+    }
+
+    /// What the other side is told.
+    pub fn told(&self) -> Declined {
+        match self {
+            Self::NotAPeer(why) if why.is_outdated() => Declined::TooOld,
+            Self::NotAPeer(why) | Self::Ended(why) => {
+                Declined::NotBelieved { why: why.to_string().chars().take(300).collect() }
+            }
+            Self::Suspended { by, until } => Declined::Suspended { by: by.clone(), until: *until },
+            Self::NotAllowed => Declined::NotAllowed,
+            Self::Stale { .. } => Declined::Stale,
+        }
+    }
+}
+
+impl Standing {
+    pub fn new(name: &OrgName, knowledge: Knowledge, pins: Arc<Pins>) -> Result<Self, BadKnowledge> {
+        let known = Known::from_file(knowledge.known)?.ahead_by(knowledge.ahead);
+        let roots = |all: Vec<identity::text::Bytes>| {
+            Roots::<Identity>::from_certificates(all.into_iter().map(|root| root.0.into()).collect())
+        };
+        let judgment = Judgment {
+            org: known.org(),
+            name: name.clone(),
+            roots: roots(knowledge.roots),
+            head: known.head.head.clone(),
+            former: roots(knowledge.former),
+        };
+        let (ground, suspensions) = (ground_of(&known), knowledge.suspensions);
+        let (stopped, mark) = (suspensions.stopped(&known.signers), suspensions.mark());
+        let (presented, hello, news) = (knowledge.presented, OnceLock::new(), Mutex::default());
+        let beside = known.mark();
+        Ok(Self { known, judgment, ground, suspensions, stopped, mark, beside, presented, pins, hello, news })
+    }
+
+    /// The same under a later head, whose signatures hold, and with these suspensions. Whether other signers are in force is
+    /// the agent's to say: it alone knows how long it has waited.
+    pub fn under(&self, known: Known, suspensions: Suspensions) -> Option<Self> {
+        if known.signers != self.known.signers {
+            return None;
+        }
+        let judgment = Judgment { head: known.head.head.clone(), ..self.judgment.clone() };
+        let (ground, presented, pins) = (ground_of(&known), self.presented.clone(), Arc::clone(&self.pins));
+        let (stopped, mark) = (suspensions.stopped(&known.signers), suspensions.mark());
+        let (beside, hello, news) = (known.mark(), OnceLock::new(), Mutex::default());
+        Some(Self { known, judgment, ground, suspensions, stopped, mark, beside, presented, pins, hello, news })
+    }
+
+    pub const fn head(&self) -> u64 {
+        self.known.head.head.version
+    }
+
+    pub const fn knows(&self) -> Knows {
+        Knows { place: Place::of(&self.known.head), rivals: self.beside, suspended: self.mark }
+    }
+
+    /// What this node says first. Nothing while it was never shown its place.
+    pub fn hello(&self) -> Option<Hello> {
+        let presented = self.presented.clone()?;
+        let Knows { place: Place { signers, head, digest: Reverse(digest) }, rivals, suspended } = self.knows();
+        Some(Hello { schema: SCHEMA, signers, head, digest, rivals, suspended, presented })
+    }
+
+    pub fn hello_frame(&self) -> Result<Option<Frame>, BadFrame> {
+        let make = || self.hello().map(|hello| words(Kind::Hello, &hello).map(Frame::from)).transpose();
+        self.hello.get_or_init(make).clone()
+    }
+
+    /// What the other side does not know. With a later head go all steps to its signers, which are few: a side that took
+    /// another one at some place would else not hear of this one.
+    pub fn news_for(&self, other: &Knows) -> Result<Option<Frame>, BadFrame> {
+        let own = self.knows();
+        if !other.lacks_of(&own) {
+            return Ok(None);
+        }
+        let later = other.is_older_than(&own);
+        let (rivals, suspensions) = (own.rivals != other.rivals, own.suspended != other.suspended);
+        let told = Told { later, rivals, suspensions };
+        let mut made = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(news) = made.get(&told) {
+            return Ok(Some(Frame::clone(news)));
+        }
+        let news = News {
+            signers: if later { self.known.chain.clone() } else { Vec::new() },
+            head: later.then(|| self.known.head_envelope.clone()),
+            rivals: self.known.beside().filter(|_| told.rivals).map(|rival| rival.envelope.clone()).collect(),
+            suspensions: if told.suspensions { self.suspensions.envelopes() } else { Vec::new() },
+        };
+        let news = Frame::from(words(Kind::News, &news)?);
+        made.insert(told, Frame::clone(&news));
+        Ok(Some(news))
+    }
+
+    /// What is known once these news are taken in, if they say something new. An error says why they do not hold, and then
+    /// nothing that came with them is new either.
+    pub fn with(&self, news: &News, now: Timestamp) -> Result<Option<(Known, Suspensions)>, BadKnowledge> {
+        let told = self.known.told((&news.signers, news.head.as_ref()), &news.rivals, now);
+        let (known, why) = match told {
+            Ok(known) => (known, None),
+            Err(why) => (self.rest_of(news, &why, now), Some(why)),
+        };
+        let mut suspensions = self.suspensions.clone();
+        let is_new = suspensions.take(known.heeded(&news.suspensions, now), &known.signers, now);
+        match why {
+            _ if is_new || known.says_more_than(&self.known) => Ok(Some((known, suspensions))),
+            // In sight already: the agent has heard of it.
+            None | Some(BadKnowledge::RecoveryWaits { .. } | BadKnowledge::Frozen { .. }) => Ok(None),
+            Some(why) => Err(why),
+        }
+    }
+
+    /// The same without a head that does not hold: what the signers took away is gone all the same, and steps to other
+    /// signers count from their first sight.
+    fn rest_of(&self, news: &News, why: &BadKnowledge, now: Timestamp) -> Known {
+        let heard = self.known.hear(&news.beside(), now).unwrap_or_else(|| self.known.clone());
+        heard.heed(why, now).unwrap_or(heard)
+    }
+
+    /// Does this one go by all of that?
+    pub fn has(&self, known: &Known, suspensions: &Suspensions, now: Timestamp) -> bool {
+        let beside: Vec<Envelope> = known.beside().map(|rival| rival.envelope.clone()).collect();
+        Place::of(&self.known.head) >= Place::of(&known.head)
+            && self.known.hear(&beside, now).is_none()
+            && suspensions.objects().all(|object| self.suspensions.knows(object))
+    }
+
+    pub fn recognize(&self, svid: &ProvenSvid, presented: &Presented, clock: Timestamp) -> Result<Peer, NotAPeer> {
+        let peer = Peer::recognize(svid, presented, self.company(&self.pin(), clock))?;
+        self.check_suspended(&peer, clock)?;
+        Ok(peer)
+    }
+
+    /// Checks all signatures of a chain whose holder has proven itself already.
+    pub fn prove(&self, chain: &[CertificateDer<'_>], side: Side, clock: Timestamp) -> Result<ProvenSvid, Untrusted> {
+        ProvenSvid::prove(chain, side, self.judgment.standard(), self.judgment.now(clock))
+    }
+
+    /// What somebody else says whom it met, judged as if it had been met here.
+    pub fn recall(&self, meeting: Meeting, clock: Timestamp) -> Result<Peer, NotAPeer> {
+        let Meeting { chain, is_caller, by, listing, admission } = meeting;
+        let chain: Vec<CertificateDer<'_>> = chain.into_iter().map(|der| der.0.into()).collect();
+        let svid = self.prove(&chain, if is_caller { Side::Client } else { Side::Server }, clock)?;
+        let by = by.unwrap_or_else(|| self.known.head_envelope.clone());
+        self.recognize(&svid, &Presented { by, listing, admission }, clock)
+    }
+
+    /// From now on the name is this key's. Says whether that is to be written down.
+    pub fn meet(&self, peer: &Peer, clock: Timestamp) -> Result<bool, NotAPeer> {
+        // The operators' newest word about a name is more than who came first under it; and who was revoked has none.
+        let replaces = |old: Digest| peer.is_listed_by(self.known.head.digest) || self.is_revoked(old);
+        match self.pins.enter(peer.node(), peer.node_key().digest(), replaces) {
+            Entered::Known => Ok(false),
+            Entered::New => Ok(true),
+            // Somebody else came first, a moment ago.
+            Entered::Another => self.check(peer, clock).map(|()| false),
+        }
+    }
+
+    fn is_revoked(&self, node_key: Digest) -> bool {
+        self.known.head.head.revocations.node_keys.contains(&node_key)
+    }
+
+    /// Is the peer believed by what is known now?
+    pub fn check(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
+        peer.check(self.company(&self.pin(), clock))?;
+        self.check_suspended(peer, clock)
+    }
+
+    /// May what it has go on, by what the operators say now?
+    pub fn endures(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
+        peer.endures(&self.known.head.head)?;
+        self.check_suspended(peer, clock)
+    }
+
+    fn check_suspended(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
+        match self.stopped.of(peer.node_key().digest(), self.known.now(clock)) {
+            Some(Suspended { by, until, .. }) => Err(NotAPeer::Suspended { by: by.clone(), until: *until }),
+            None => Ok(()),
+        }
+    }
+
+    /// May the peer open a stream to the service that listens here?
+    pub fn may_open(&self, tables: &Tables, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        self.check(peer, clock)?;
+        check_allowed(tables, peer, service)?;
+        let head = &self.known.head.head;
+        match tables.margin(peer.principal(), peer.node()) {
+            Some(margin) if self.known.now(clock) > head.fresh_until + margin => {
+                Err(Denied::Stale { head: head.version, until: head.fresh_until })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// May what it opened before go on?
+    pub fn may_stay(&self, tables: &Tables, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        self.endures(peer, clock).map_err(Denied::ended)?;
+        check_allowed(tables, peer, service)
+    }
+
+    fn pin(&self) -> impl Fn(&NodeName) -> Option<Digest> {
+        |name| self.pins.of(name)
+    }
+
+    fn company<'a>(&'a self, pinned: &'a dyn Fn(&NodeName) -> Option<Digest>, clock: Timestamp) -> Company<'a> {
+        Company { standard: self.judgment.standard(), ground: &self.ground, pinned, now: self.known.now(clock) }
+    }
+}
+
+fn ground_of(known: &Known) -> Ground {
+    let (digest, envelope, head) = (known.head.digest, known.head_envelope.clone(), known.head.head.clone());
+    Ground::alone(known.signers.clone(), HeadRecord { digest, envelope, head })
+}
+
+fn check_allowed(tables: &Tables, peer: &Peer, service: &Name) -> Result<(), Denied> {
+    let permits = tables.permits(service, (peer.principal(), peer.node()), peer.is_meant());
+    if permits { Ok(()) } else { Err(Denied::NotAllowed) }
+}
+
+/// Both halves of what decides, as one value behind one pointer.
+#[derive(Debug)]
+pub struct Rule {
+    pub standing: Arc<Standing>,
+    pub tables: Arc<Tables>,
+}
+
+impl Rule {
+    pub fn may_open(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        self.standing.may_open(&self.tables, peer, service, clock)
+    }
+
+    pub fn may_stay(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        self.standing.may_stay(&self.tables, peer, service, clock)
+    }
+}

@@ -1,0 +1,131 @@
+//! Who waits at this relay: connections of nodes without an address, and callers of those that bring their next in a moment.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use identity::principal::{Kind as PrincipalKind, NodeName};
+use org::peer::Peer;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::limit::connections::Guest;
+use crate::relay::fair_queue::Parked;
+use crate::transport::tls::Ends;
+
+/// Connections of one node that wait: each is used once, and the node brings another.
+const WAITING_OF_ONE: usize = 8;
+const WAITING: usize = 4_096;
+/// Whoever was here so lately brings its next connection.
+const LATELY: Duration = Duration::from_secs(30);
+
+/// Nodes that wait here.
+#[derive(Debug, Default)]
+pub struct Lobby(Mutex<HashMap<NodeName, Queue>>);
+
+/// Of one node: either connections wait for callers, or callers for connections.
+#[derive(Debug)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    parked: Parked<oneshot::Sender<Waiting>>,
+    /// When one was seen.
+    last: Instant,
+}
+
+/// What there is of a node.
+#[derive(Debug)]
+pub enum Found {
+    Waiting(Waiting),
+    /// It was here a moment ago: its next connection comes in turn.
+    Soon(oneshot::Receiver<Waiting>),
+    Nothing,
+}
+
+/// A connection that waits; dropped, its keeper is told that nobody comes.
+#[derive(Debug)]
+pub struct Waiting {
+    pub peer: Arc<Peer>,
+    pub wanted: oneshot::Sender<oneshot::Sender<Kept>>,
+}
+
+/// A connection that waited, counted at the door for as long as it is there, whoever has it.
+#[derive(Debug)]
+pub struct Kept {
+    pub ends: Ends,
+    pub guest: Option<Guest>,
+}
+
+impl Lobby {
+    /// Nothing if it is full, or the peer is not a node itself.
+    pub fn enter(&self, peer: &Arc<Peer>) -> Option<oneshot::Receiver<oneshot::Sender<Kept>>> {
+        let (mut nodes, now) = (self.nodes(), Instant::now());
+        nodes.retain(|_, queue| queue.is_of_use(now));
+        let in_all: usize = nodes.values().map(|queue| queue.waiting.len()).sum();
+        if peer.principal().kind() != PrincipalKind::Node || in_all >= WAITING {
+            return None;
+        }
+        let new = || Queue { waiting: VecDeque::new(), parked: Parked::default(), last: now };
+        let own = nodes.entry(peer.node().clone()).or_insert_with(new);
+        if own.waiting.len() >= WAITING_OF_ONE {
+            return None;
+        }
+        let (wanted, receiver) = oneshot::channel();
+        own.arrive(Waiting { peer: Arc::clone(peer), wanted });
+        own.last = now;
+        drop(nodes);
+        Some(receiver)
+    }
+
+    /// The one that came last is the likeliest to be there.
+    pub fn take(&self, node: &NodeName, caller: &NodeName) -> Found {
+        let (mut nodes, now) = (self.nodes(), Instant::now());
+        let Some(queue) = nodes.get_mut(node) else { return Found::Nothing };
+        match (queue.is_of_use(now), queue.waiting.pop_back()) {
+            (_, Some(waiting)) => Found::Waiting(waiting),
+            (true, None) => queue.park(caller),
+            (false, None) => Found::Nothing,
+        }
+    }
+
+    /// This node carries no more: whoever waits is let go.
+    pub fn close(&self) {
+        self.nodes().clear();
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, HashMap<NodeName, Queue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// After those that are gone are forgotten.
+    fn is_of_use(&mut self, now: Instant) -> bool {
+        self.waiting.retain(|one| !one.wanted.is_closed());
+        if !self.waiting.is_empty() {
+            self.last = now;
+        }
+        let is_lately = now.duration_since(self.last) < LATELY;
+        if !is_lately {
+            self.parked.retain(|caller| !caller.is_closed());
+        }
+        is_lately || !self.parked.is_empty()
+    }
+
+    /// Whose turn it is has it, or it waits.
+    fn arrive(&mut self, mut waiting: Waiting) {
+        self.parked.retain(|caller| !caller.is_closed());
+        while let Some(caller) = self.parked.turn() {
+            match caller.send(waiting) {
+                Ok(()) => return,
+                Err(back) => waiting = back,
+            }
+        }
+        self.waiting.push_back(waiting);
+    }
+
+    fn park(&mut self, caller: &NodeName) -> Found {
+        self.parked.retain(|one| !one.is_closed());
+        let (give, turn) = oneshot::channel();
+        if self.parked.park(caller, give) { Found::Soon(turn) } else { Found::Nothing }
+    }
+}

@@ -1,0 +1,154 @@
+//! What is counted: per service and principal, per reason of refusal, and what was carried for others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use identity::principal::{Name, Principal};
+
+use crate::control::{Count, Handshakes, Relayed};
+
+/// So many pairs of service and principal are told apart; a flood of further ones is counted together with none of them.
+const MOST: usize = 20_000;
+/// Reasons are few words of ours, never a stranger's.
+const REASONS: usize = 64;
+
+#[derive(Debug, Default)]
+pub struct Meter {
+    rows: Mutex<HashMap<Key, Arc<Row>>>,
+    failed: Mutex<BTreeMap<&'static str, u64>>,
+    /// Programs of this machine that were sent away.
+    programs: Mutex<BTreeMap<&'static str, u64>>,
+    handshakes: AtomicU64,
+    calls: AtomicU64,
+    pub relayed: RelayMeter,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    service: Name,
+    principal: Principal,
+    incoming: bool,
+}
+
+/// Of one service and one principal.
+#[derive(Debug, Default)]
+pub struct Row {
+    open: AtomicU64,
+    streams: AtomicU64,
+    sent: AtomicU64,
+    received: AtomicU64,
+    refused: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+#[derive(Debug, Default)]
+pub struct RelayMeter {
+    pub waiting: AtomicU64,
+    pub open: AtomicU64,
+    pub carried: AtomicU64,
+    pub bytes: AtomicU64,
+}
+
+impl Meter {
+    pub fn row(&self, service: &Name, principal: &Principal, incoming: bool) -> Arc<Row> {
+        let key = Key { service: service.clone(), principal: principal.clone(), incoming };
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if rows.len() >= MOST && !rows.contains_key(&key) {
+            return Arc::default();
+        }
+        Arc::clone(rows.entry(key).or_default())
+    }
+
+    pub fn shook_hands(&self) {
+        self.handshakes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The same, with one that was called.
+    pub fn called(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn failed_to_shake_hands(&self, why: &'static str) {
+        add(&mut self.failed.lock().unwrap_or_else(PoisonError::into_inner), why);
+    }
+
+    /// A program of this machine, and no peer.
+    pub fn sent_away(&self, why: &'static str) {
+        add(&mut self.programs.lock().unwrap_or_else(PoisonError::into_inner), why);
+    }
+
+    pub fn programs(&self) -> BTreeMap<String, u64> {
+        owned(&self.programs.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn handshakes(&self) -> Handshakes {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (done, called) = (self.handshakes.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
+        Handshakes { done, called, failed: owned(&failed) }
+    }
+
+    pub fn counts(&self) -> Vec<Count> {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts: Vec<Count> = rows.iter().map(|(key, row)| row.count(key)).collect();
+        counts.sort_by(|a, b| (&a.service, &a.principal, a.incoming).cmp(&(&b.service, &b.principal, b.incoming)));
+        counts
+    }
+}
+
+impl Row {
+    pub fn opened(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.streams.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// From the caller to the service.
+    pub fn sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub fn received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub fn refused(&self, why: &'static str) {
+        add(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner), why);
+    }
+
+    fn count(&self, key: &Key) -> Count {
+        Count {
+            service: key.service.clone(),
+            principal: key.principal.clone(),
+            incoming: key.incoming,
+            open: self.open.load(Ordering::Relaxed),
+            streams: self.streams.load(Ordering::Relaxed),
+            sent: self.sent.load(Ordering::Relaxed),
+            received: self.received.load(Ordering::Relaxed),
+            refused: owned(&self.refused.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+}
+
+impl RelayMeter {
+    pub fn view(&self) -> Relayed {
+        Relayed {
+            waiting: self.waiting.load(Ordering::Relaxed),
+            open: self.open.load(Ordering::Relaxed),
+            carried: self.carried.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn add(counts: &mut BTreeMap<&'static str, u64>, why: &'static str) {
+    if counts.len() < REASONS || counts.contains_key(why) {
+        *counts.entry(why).or_default() += 1;
+    }
+}
+
+fn owned(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
+    counts.iter().map(|(why, count)| ((*why).to_owned(), *count)).collect()
+}

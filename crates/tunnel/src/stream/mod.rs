@@ -1,0 +1,5 @@
+//! One stream: let in, carried, and ended.
+
+pub mod proxy_header;
+pub mod pipe;
+pub mod admit;

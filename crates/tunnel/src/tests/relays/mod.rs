@@ -1,0 +1,4 @@
+//! Relays: nodes without an address, and those who call them.
+
+pub mod relaying;
+mod meeting;

@@ -1,0 +1,213 @@
+//! How two sides of a connection come to know each other, over either transport: each says who it is and what it knows, the
+//! newer head is handed over, and only then is the other one judged.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ground::clock;
+use identity::certificate;
+use identity::id::Digest;
+use identity::principal::Principal;
+use identity::text::Bytes;
+use identity::untrusted::Untrusted;
+use identity::verifier::{ProvenSvid, Side};
+use org::peer::{NotAPeer, Peer, Presented};
+use org::report::plain;
+use pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use wire::peer::{Hello, Knows, News, Place, SCHEMA};
+
+use crate::access::standing::Standing;
+use crate::control::{Meeting, Word};
+use crate::frame::format::Kind;
+use crate::frame::reader::{Frames, NoFrame, say_frame};
+use crate::limit::large::Room;
+use crate::state::shared::Held;
+
+const HELLO: Duration = Duration::from_secs(10);
+/// For what the other side knows and this one does not: so long to hear it, and so long until the agent has looked at it.
+const NEWS: Duration = Duration::from_secs(5);
+
+/// Who is at the other end.
+#[derive(Debug)]
+pub struct Met {
+    /// Or why that is nobody to speak with.
+    pub peer: Result<Arc<Peer>, NotAPeer>,
+    /// The head that it goes by.
+    pub head: u64,
+    pub shared: Shared,
+    /// Whom its SVID names, believed or not.
+    pub claims: Option<Principal>,
+}
+
+/// The newest head that one of the two knew when they met, the heads beside it, and the suspensions. Who has heard of more since has something to
+/// tell, and needs another connection for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shared {
+    pub place: Place,
+    pub rivals: Option<Digest>,
+    pub suspended: Option<Digest>,
+}
+
+impl Shared {
+    /// Is nothing left to tell by what is known now?
+    pub fn is_all_of(&self, standing: &Standing) -> bool {
+        let now = standing.knows();
+        self.place >= now.place && (self.rivals, self.suspended) == (now.rivals, now.suspended)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Unmet {
+    #[error("this node was never shown its place in the org, so it has nothing to show")]
+    NothingToShow,
+    #[error("it did not say who it is within {} s", HELLO.as_secs())]
+    Silent,
+    #[error("it speaks version {0} of the tunnel's words, and this program {SCHEMA}: upgrade the older one")]
+    OtherWords(u32),
+    #[error(transparent)]
+    NoFrame(#[from] NoFrame),
+    #[error("the transport did not say whom it proved")]
+    NoChain,
+}
+
+/// What the handshake showed.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    pub chain: &'a [CertificateDer<'a>],
+    /// Which side the other one is on.
+    pub side: Side,
+}
+
+pub async fn meet<R, W>(held: &Held, (frames, to): (&mut Frames<R>, &mut W), shown: Shown<'_>) -> Result<Met, Unmet>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let (frame, own) = {
+        let standing = &held.rule.load().standing;
+        (standing.hello_frame().map_err(NoFrame::from)?.ok_or(Unmet::NothingToShow)?, standing.knows())
+    };
+    // What was read is kept until the other one is judged.
+    let svid = shown.chain.first().map(AsRef::as_ref).unwrap_or_default();
+    let mut room = held.door.long.room(shown.side, svid);
+    // At once: whoever waited for the other to read first could wait for ever.
+    let heard = frames.long_words::<Hello>(Kind::Hello, &mut room);
+    let both = async { tokio::try_join!(say_frame(to, &frame), heard) };
+    let ((), hello) = timeout(HELLO, both).await.map_err(|_| Unmet::Silent)??;
+    if hello.schema != SCHEMA {
+        return Err(Unmet::OtherWords(hello.schema));
+    }
+    // What this side said that it knows, and no more: by that the other one decides whether to wait.
+    let standing = Arc::clone(&held.rule.load().standing);
+    let other = hello.knows();
+    let news = if other.lacks_of(&own) { standing.news_for(&other).map_err(NoFrame::from)? } else { None };
+    let tell = async {
+        match &news {
+            Some(news) => match timeout(HELLO, say_frame(to, news)).await.map_err(|_| Unmet::Silent)? {
+                // It waited for them long enough, and goes by what it has.
+                Err(NoFrame::Io(why)) if why.kind() == ErrorKind::ConnectionReset => Ok(()),
+                told => told.map_err(Unmet::from),
+            },
+            None => Ok(()),
+        }
+    };
+    let hear = async {
+        if own.lacks_of(&other) { hear(held, (frames, &mut room), &hello).await.map_err(Unmet::from) } else { Ok(None) }
+    };
+    let ((), later) = tokio::try_join!(tell, hear)?;
+    if shown.chain.is_empty() {
+        return Err(Unmet::NoChain);
+    }
+    if shown.side == Side::Server {
+        held.meter.called();
+    }
+    let standing = later.map_or_else(|| Arc::clone(&held.rule.load().standing), Arc::new);
+    // Of a later head there is only the other's word, unless it came.
+    let goes_by = other.place.min(standing.knows().place.max(own.place));
+    let Knows { rivals, suspended, .. } = held.rule.load().standing.knows();
+    let shared = Shared { place: own.place.max(goes_by), rivals, suspended };
+    let peer = judge(held, &standing, (&hello, shown)).map(Arc::new);
+    let claims = peer.as_ref().map_or_else(|_| claimed(shown), |peer| Some(peer.principal().clone()));
+    Ok(Met { peer, head: goes_by.head, shared, claims })
+}
+
+fn claimed(shown: Shown<'_>) -> Option<Principal> {
+    let leaf = certificate::read(shown.chain.first()?).ok()?;
+    leaf.uris.first()?.parse().ok()
+}
+
+/// Waits until the agent has taken in what the other side knows. If it does not come, or does not hold, one goes by what one
+/// has. An agent that stands still ends no calls: what it did not take in, and holds, is used to judge this one.
+async fn hear<R: AsyncRead + Unpin>(
+    held: &Held,
+    (frames, room): (&mut Frames<R>, &mut Room<'_>),
+    hello: &Hello,
+) -> Result<Option<Standing>, NoFrame> {
+    let mut changes = held.head();
+    let Ok(news) = timeout(NEWS, frames.long_words::<News>(Kind::News, room)).await else {
+        return Ok(None);
+    };
+    let news = news?;
+    let standing = Arc::clone(&held.rule.load().standing);
+    let (known, suspensions) = match standing.with(&news, standing.known.now(clock::now())) {
+        Ok(Some(later)) => later,
+        // Whoever says that it knows more, and does not, costs the agent nothing.
+        Ok(None) => return Ok(None),
+        Err(why) => {
+            tracing::warn!(why = plain(&why.to_string()), "a peer's news do not hold");
+            return Ok(None);
+        }
+    };
+    held.tell(Word::Heard(Box::new(news)));
+    if held.waited_in_vain(hello.knows()) {
+        return Ok(standing.under(known, suspensions));
+    }
+    let is_known = async {
+        let now = standing.known.now(clock::now());
+        while !held.rule.load().standing.has(&known, &suspensions, now) {
+            if changes.changed().await.is_err() {
+                break;
+            }
+        }
+    };
+    if timeout(NEWS, is_known).await.is_err() {
+        held.note_in_vain(hello.knows());
+        tracing::info!(head = hello.head, "the agent has not taken in what a peer knows");
+        return Ok(standing.under(known, suspensions));
+    }
+    Ok(None)
+}
+
+fn judge(held: &Held, standing: &Standing, (hello, shown): (&Hello, Shown<'_>)) -> Result<Peer, NotAPeer> {
+    let now = standing.known.now(clock::now());
+    let svid = match held.vouched().take(shown.chain) {
+        Some(svid) => svid,
+        // Two handshakes of one chain at once: the other one took it.
+        None => prove(held, shown)?,
+    };
+    let peer = standing.recognize(&svid, &hello.presented, now)?;
+    if standing.meet(&peer, now)? {
+        held.tell(Word::Met(Box::new(meeting(standing, hello, shown))));
+    }
+    Ok(peer)
+}
+
+/// The agent believes nobody's word but the operators': it judges by what was shown.
+fn meeting(standing: &Standing, hello: &Hello, shown: Shown<'_>) -> Meeting {
+    let Presented { by, listing, admission } = hello.presented.clone();
+    Meeting {
+        chain: shown.chain.iter().map(|der| Bytes(der.to_vec())).collect(),
+        is_caller: shown.side == Side::Client,
+        by: (by.digest() != standing.known.head.digest).then_some(by),
+        listing,
+        admission,
+    }
+}
+
+/// Checks all signatures of a chain whose holder has proven itself already.
+pub fn prove(held: &Held, shown: Shown<'_>) -> Result<ProvenSvid, Untrusted> {
+    held.rule.load().standing.prove(shown.chain, shown.side, clock::now())
+}
