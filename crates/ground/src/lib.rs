@@ -1,8 +1,9 @@
-//! What the pure crates may not touch: clock, randomness, files, passphrases. Each in one place.
+//! What the pure crates may not touch: clock, randomness, files, passphrases, shared counts. Each in one place.
 
 pub mod clock;
 pub mod random;
 pub mod secret;
+pub mod quota;
 pub mod file;
 pub mod steady;
 pub mod token;
