@@ -1,4 +1,4 @@
-//! What the pure crates may not touch: clock, randomness, files, passphrases. Each in one place.
+//! What the pure crates may not touch: clock, randomness, files, passphrases, shared counts. Each in one place.
 
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
@@ -6,6 +6,7 @@ pub mod plain;
 pub mod clock;
 pub mod random;
 pub mod secret;
+pub mod quota;
 pub mod file;
 pub mod steady;
 pub mod token;

@@ -3,7 +3,7 @@
 //! `cargo bench -p tunnel --bench swap -- [--json]`
 //!
 //! Three things are apart: the table is built while the old one decides; then one pointer is swapped, and from then on the new
-//! one decides; then the book is looked through, and what is no longer allowed is ended. Meanwhile another thread asks for
+//! one decides; then the registry is looked through, and what is no longer allowed is ended. Meanwhile another thread asks for
 //! leave to open streams, as fast as it can: nobody who asks waits for any of it.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, reason = "a bench fails by panicking")]
@@ -23,11 +23,11 @@ use identity::verifier::{ProvenSvid, Side};
 use manifest::stored::{Access, Caller, Place};
 use org::member::peer::Peer;
 use pki_types::CertificateDer;
-use tunnel::access::standing::Rule;
-use tunnel::access::table::Tables;
+use tunnel::access::policy::Policy;
+use tunnel::access::table::AccessTables;
 use tunnel::control;
-use tunnel::state::shared::Held;
-use tunnel::state::streams::{Ticket, Way};
+use tunnel::state::shared::TunnelState;
+use tunnel::state::streams::{Direction, OpenStream};
 
 use crate::scene::{Org, node};
 
@@ -40,33 +40,33 @@ const ROUNDS: usize = 21;
 fn main() {
     let json = std::env::args().any(|word| word == "--json");
     let org = Org::new(&["alpha", "beta"]);
-    let (held, _words) = Held::new(org.name.clone(), node("alpha"), org.knowledge("alpha")).unwrap();
-    let held = Arc::new(held);
+    let (state, _words) = TunnelState::new(org.name.clone(), node("alpha"), org.knowledge("alpha")).unwrap();
+    let state = Arc::new(state);
     let wiki: Name = "wiki".parse().unwrap();
     let (all, half) = (access(&org, &wiki, 0), access(&org, &wiki, CALLERS / 2));
-    held.allow(std::slice::from_ref(&all));
-    let peers: Vec<Arc<Peer>> = (0..CALLERS).map(|number| Arc::new(peer(&org, &held, number))).collect();
+    state.allow(std::slice::from_ref(&all));
+    let peers: Vec<Arc<Peer>> = (0..CALLERS).map(|number| Arc::new(peer(&org, &state, number))).collect();
     let stop = Arc::new(AtomicBool::new(false));
-    let questioner = ask(&held, (&peers[CALLERS - 1], &wiki), &stop);
+    let questioner = ask(&state, &peers[CALLERS - 1], &wiki, &stop);
     let mut took: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
     for _ in 0..ROUNDS {
-        let tickets = enter(&held, &peers, &wiki);
+        let streams = enter(&state, &peers, &wiki);
         let begun = Instant::now();
-        let tables = Arc::new(Tables::new(std::slice::from_ref(&half)));
+        let tables = Arc::new(AccessTables::new(std::slice::from_ref(&half)));
         let built = Instant::now();
-        let standing = Arc::clone(&held.rule.load().standing);
-        let rule = Arc::new(Rule { standing, tables });
+        let trust = Arc::clone(&state.policy.load().trust);
+        let policy = Arc::new(Policy { trust, tables });
         let ready = Instant::now();
-        let old = held.rule.swap(rule);
+        let old = state.policy.swap(policy);
         let swapped = Instant::now();
-        let cut = held.book.sweep(&held.rule.load());
+        let cut = state.streams.sweep(&state.policy.load());
         let swept = Instant::now();
         // The last stream knows.
-        let ended = tickets.iter().filter(|ticket| ticket.is_cut().is_some()).count();
+        let ended = streams.iter().filter(|stream| stream.is_cut().is_some()).count();
         let seen = Instant::now();
         assert_eq!((cut.len(), ended), (STREAMS / 2, STREAMS / 2), "half of them are no longer allowed");
         drop(old);
-        drop(tickets);
+        drop(streams);
         for (what, from, to) in [
             ("build", begun, built),
             ("swap", ready, swapped),
@@ -75,11 +75,11 @@ fn main() {
         ] {
             took.entry(what).or_default().push(to - from);
         }
-        held.allow(std::slice::from_ref(&all));
+        state.allow(std::slice::from_ref(&all));
     }
     stop.store(true, Ordering::Relaxed);
     let (asked, worst) = questioner.join().expect("the one who asks");
-    tell(json, &mut took, (asked, worst));
+    tell(json, &mut took, asked, worst);
 }
 
 /// So many rules; the first callers are not in it.
@@ -98,31 +98,32 @@ fn user(org: &Org, number: usize) -> Principal {
 }
 
 /// As a handshake leaves it.
-fn peer(org: &Org, held: &Held, number: usize) -> Peer {
+fn peer(org: &Org, state: &TunnelState, number: usize) -> Peer {
     let svid = org.svid(&user(org, number), "beta");
     let chain: Vec<CertificateDer<'static>> = svid.chain.iter().map(|der| der.0.clone().into()).collect();
-    let standing = Arc::clone(&held.rule.load().standing);
-    let proven = ProvenSvid::prove(&chain, Side::Client, standing.judgment.standard(), clock::now()).unwrap();
-    standing.recognize(&proven, &org.presented(&node("beta")), clock::now()).unwrap()
+    let trust = Arc::clone(&state.policy.load().trust);
+    let proven = ProvenSvid::prove(&chain, Side::Client, trust.judgment.standard(), clock::now()).unwrap();
+    trust.recognize(&proven, &org.presented(&node("beta")), clock::now()).unwrap()
 }
 
-fn enter(held: &Held, peers: &[Arc<Peer>], wiki: &Name) -> Vec<Ticket> {
+fn enter(state: &TunnelState, peers: &[Arc<Peer>], wiki: &Name) -> Vec<OpenStream> {
     let all = (0..STREAMS).map(|number| &peers[number % peers.len()]);
-    all.map(|peer| held.book.enter(Arc::clone(peer), wiki.clone(), Way::In)).collect()
+    all.map(|peer| state.streams.register(Arc::clone(peer), wiki.clone(), Direction::In)).collect()
 }
 
 /// Asks for leave, again and again: how often, and what it waited at most.
 fn ask(
-    held: &Arc<Held>,
-    (peer, wiki): (&Arc<Peer>, &Name),
+    state: &Arc<TunnelState>,
+    peer: &Arc<Peer>,
+    wiki: &Name,
     stop: &Arc<AtomicBool>,
 ) -> std::thread::JoinHandle<(Vec<Duration>, Duration)> {
-    let (held, peer, wiki, stop) = (Arc::clone(held), Arc::clone(peer), wiki.clone(), Arc::clone(stop));
+    let (state, peer, wiki, stop) = (Arc::clone(state), Arc::clone(peer), wiki.clone(), Arc::clone(stop));
     std::thread::spawn(move || {
         let (mut took, mut worst) = (Vec::new(), Duration::ZERO);
         while !stop.load(Ordering::Relaxed) {
             let begun = Instant::now();
-            held.rule.load().may_open(&peer, &wiki, clock::now()).expect("it is allowed by either table");
+            state.policy.load().may_open(&peer, &wiki, clock::now()).expect("it is allowed by either table");
             let this = begun.elapsed();
             worst = worst.max(this);
             took.push(this);
@@ -131,7 +132,7 @@ fn ask(
     })
 }
 
-fn tell(json: bool, took: &mut BTreeMap<&str, Vec<Duration>>, (mut asked, worst): (Vec<Duration>, Duration)) {
+fn tell(json: bool, took: &mut BTreeMap<&str, Vec<Duration>>, mut asked: Vec<Duration>, worst: Duration) {
     let micros = |took: Duration| took.as_secs_f64() * 1e6;
     let mut rows = Vec::new();
     for (what, all) in took {

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use identity::id::OrgId;
 use identity::principal::OrgName;
 use manifest::stored::{Dial, Place, Target};
-use tunnel::local::names::addresses::Addresses;
+use tunnel::local::names::addresses::LoopbackAddresses;
 use tunnel::local::names::dns::answer;
 
 static ORG: LazyLock<OrgName> = LazyLock::new(|| "harbor".parse().expect("a name"));
-static TABLE: LazyLock<Addresses> = LazyLock::new(|| {
+static TABLE: LazyLock<LoopbackAddresses> = LazyLock::new(|| {
     let dial = |at: &&str| Dial { at: Place::Node(at.parse().expect("a name")), address: None };
     let target = |places: &[&str]| Target {
         places: places.iter().map(dial).collect(),
@@ -18,7 +18,7 @@ static TABLE: LazyLock<Addresses> = LazyLock::new(|| {
         port: Some(80),
     };
     let all = [("wiki", target(&["alpha"])), ("git", target(&["alpha", "beta"]))];
-    Addresses::new(
+    LoopbackAddresses::new(
         OrgId([7; 32]),
         &all.into_iter().map(|(name, target)| (name.parse().expect("a name"), target)).collect(),
     )

@@ -1,6 +1,6 @@
 //! What programs say in SOCKS5. Each reader is fed as a socket feeds it: exactly so many bytes as it asks for.
 
-use tunnel::local::socks_words::{BadWords, Login, Read, To, greeting, login, request};
+use tunnel::local::socks_words::{BadWords, Login, Parsed, SocksAddress, greeting, login, request};
 
 /// The longest of all: a user and a password.
 const LONGEST: usize = 513;
@@ -38,7 +38,7 @@ pub fn check(data: &[u8]) -> bool {
         }
         Some((_, words)) => {
             let found = feed(words, request);
-            if let Some(To::Name(name)) = found.as_ref().map(|found| &found.to) {
+            if let Some(SocksAddress::Name(name)) = found.as_ref().map(|found| &found.to) {
                 assert!(!name.is_empty() && name.chars().count() <= 255, "a name is bounded");
             }
             found.is_some()
@@ -47,15 +47,15 @@ pub fn check(data: &[u8]) -> bool {
     }
 }
 
-fn feed<T: PartialEq + std::fmt::Debug>(words: &[u8], parse: fn(&[u8]) -> Result<Read<T>, BadWords>) -> Option<T> {
+fn feed<T: PartialEq + std::fmt::Debug>(words: &[u8], parse: fn(&[u8]) -> Result<Parsed<T>, BadWords>) -> Option<T> {
     let have = used(words, parse);
-    let Ok(Read::Whole(value)) = parse(&words[..have]) else {
+    let Ok(Parsed::Whole(value)) = parse(&words[..have]) else {
         return None;
     };
     // Byte by byte it says the same, and asks for no more than there is.
     for cut in 0..have {
         match parse(&words[..cut]) {
-            Ok(Read::More(more)) => assert!(more <= have - cut, "what follows is not touched"),
+            Ok(Parsed::More(more)) => assert!(more <= have - cut, "what follows is not touched"),
             other => panic!("{other:?} after {cut} of {have} bytes"),
         }
     }
@@ -65,9 +65,9 @@ fn feed<T: PartialEq + std::fmt::Debug>(words: &[u8], parse: fn(&[u8]) -> Result
 }
 
 /// How far it reads.
-fn used<T>(words: &[u8], parse: fn(&[u8]) -> Result<Read<T>, BadWords>) -> usize {
+fn used<T>(words: &[u8], parse: fn(&[u8]) -> Result<Parsed<T>, BadWords>) -> usize {
     let mut have = 0;
-    while let Ok(Read::More(more)) = parse(&words[..have]) {
+    while let Ok(Parsed::More(more)) = parse(&words[..have]) {
         assert!(more > 0, "it goes on");
         assert!(have + more <= LONGEST, "words are bounded");
         if have + more > words.len() {

@@ -13,8 +13,8 @@ use org::member::peer::Presented;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, ReadBuf};
-use tunnel::frame::format::{Kind, header, read_header, read_words, words};
-use tunnel::frame::reader::{Frames, NoFrame};
+use tunnel::frame::format::{FrameKind, header, read_header, read_words, words};
+use tunnel::frame::reader::{FrameReader, NoFrame};
 use wire::peer::{Declined, Hello, News, Open, Opened, SCHEMA};
 
 use crate::cast::{SIGNERS, ed, public};
@@ -51,9 +51,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let empty = |kind| header(kind, 0).expect("it fits").to_vec();
     let wiki = || "wiki".parse().expect("a name");
     let introduced = [
-        words(Kind::Hello, &hello()).expect("it fits"),
+        words(FrameKind::Hello, &hello()).expect("it fits"),
         words(
-            Kind::News,
+            FrameKind::News,
             &News {
                 signers: vec![BY.0.clone()],
                 head: Some(BY.0.clone()),
@@ -64,19 +64,19 @@ pub fn seeds() -> Vec<Vec<u8>> {
         .expect("it fits"),
     ];
     let opened = [
-        words(Kind::Open, &Open::Service(wiki())).expect("it fits"),
-        empty(Kind::Still),
-        words(Kind::Opened, &Opened::Yes).expect("it fits"),
-        said(Kind::Data, &|| vec![7; 300]),
-        empty(Kind::End),
+        words(FrameKind::Open, &Open::Service(wiki())).expect("it fits"),
+        empty(FrameKind::Still),
+        words(FrameKind::Opened, &Opened::Yes).expect("it fits"),
+        said(FrameKind::Data, &|| vec![7; 300]),
+        empty(FrameKind::End),
     ];
     let refused = [
-        words(Kind::Open, &Open::Through("web-1".parse().expect("a name"))).expect("it fits"),
-        words(Kind::Opened, &Opened::No(Declined::NotBelieved { why: "no".to_owned() })).expect("it fits"),
-        words(Kind::Open, &Open::Probe).expect("it fits"),
-        words(Kind::Open, &Open::Wait).expect("it fits"),
-        words(Kind::Opened, &Opened::No(Declined::TooOld)).expect("it fits"),
-        empty(Kind::Broken),
+        words(FrameKind::Open, &Open::Through("web-1".parse().expect("a name"))).expect("it fits"),
+        words(FrameKind::Opened, &Opened::No(Declined::NotBelieved { why: "no".to_owned() })).expect("it fits"),
+        words(FrameKind::Open, &Open::Probe).expect("it fits"),
+        words(FrameKind::Open, &Open::Wait).expect("it fits"),
+        words(FrameKind::Opened, &Opened::No(Declined::TooOld)).expect("it fits"),
+        empty(FrameKind::Broken),
     ];
     vec![introduced.concat(), opened.concat(), refused.concat()]
 }
@@ -92,7 +92,7 @@ pub fn check(data: &[u8]) -> bool {
 
 /// What was read, and how many bytes of it are whole frames that say something.
 fn run(from: Pieces<'_>) -> (Vec<(u8, usize)>, usize) {
-    let (data, mut frames) = (from.data, Frames::new(from));
+    let (data, mut frames) = (from.data, FrameReader::new(from));
     let (mut read, mut used) = (Vec::new(), 0);
     while let Ok((kind, length)) = now(frames.next()) {
         let start: [u8; 4] = data[used..used + 4].try_into().expect("a header was read");
@@ -117,19 +117,19 @@ fn run(from: Pieces<'_>) -> (Vec<(u8, usize)>, usize) {
     (read, used)
 }
 
-fn says(kind: Kind, body: &[u8]) -> bool {
+fn says(kind: FrameKind, body: &[u8]) -> bool {
     match kind {
-        Kind::Hello => holds::<Hello>(kind, body),
-        Kind::News => holds::<News>(kind, body),
-        Kind::Open => holds::<Open>(kind, body),
-        Kind::Opened => holds::<Opened>(kind, body),
-        Kind::Data => true,
-        Kind::End | Kind::Broken | Kind::Still => body.is_empty(),
+        FrameKind::Hello => holds::<Hello>(kind, body),
+        FrameKind::News => holds::<News>(kind, body),
+        FrameKind::Open => holds::<Open>(kind, body),
+        FrameKind::Opened => holds::<Opened>(kind, body),
+        FrameKind::Data => true,
+        FrameKind::End | FrameKind::Broken | FrameKind::Still => body.is_empty(),
     }
 }
 
 /// Words that can be read are written and read again as the same, and by the reader that the tunnel uses.
-fn holds<T: Serialize + DeserializeOwned>(kind: Kind, body: &[u8]) -> bool {
+fn holds<T: Serialize + DeserializeOwned>(kind: FrameKind, body: &[u8]) -> bool {
     let Ok(value) = read_words::<T>(kind, kind, body) else {
         return false;
     };
@@ -137,11 +137,11 @@ fn holds<T: Serialize + DeserializeOwned>(kind: Kind, body: &[u8]) -> bool {
         // A short way to write something may become too long: refused, and never cut off.
         return false;
     };
-    let mut frames = Frames::new(Pieces { data: &written, size: 7 });
+    let mut frames = FrameReader::new(Pieces { data: &written, size: 7 });
     let again: T = now(frames.words(kind)).expect("our own words");
     assert_eq!(words(kind, &again).expect("it was written before"), written);
-    let other = if kind == Kind::Open { Kind::Opened } else { Kind::Open };
-    let mut frames = Frames::new(Pieces { data: &written, size: 7 });
+    let other = if kind == FrameKind::Open { FrameKind::Opened } else { FrameKind::Open };
+    let mut frames = FrameReader::new(Pieces { data: &written, size: 7 });
     assert!(matches!(now(frames.words::<T>(other)), Err(NoFrame::Bad(_))), "nothing is taken for something else");
     true
 }

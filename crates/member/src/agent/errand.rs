@@ -7,7 +7,7 @@ use identity::principal::{Name, Principal};
 use identity::time::Seconds;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
-use tunnel::control::Connection;
+use tunnel::control::question::ServiceConnection;
 
 use crate::agent::status::Status;
 use crate::agent::tunnel::TunnelDesk;
@@ -21,7 +21,7 @@ use crate::ask::source::Source;
 pub enum Request {
     Sync(Errand),
     /// Who is at the other end of a connection that a service here accepted?
-    Caller(Connection),
+    Caller(ServiceConnection),
     /// Can this service be reached, by this user or service, or by the node itself?
     Reach {
         service: Name,
@@ -119,9 +119,9 @@ mod tests {
             Ok(_) | Err(_) => None,
         };
         let (far, near) = ("127.0.0.1:54321".parse().unwrap(), "127.0.0.1:8080".parse().unwrap());
-        assert_eq!(asked(r#"{"caller": "127.0.0.1:54321"}"#), Some(Connection::From(far)));
+        assert_eq!(asked(r#"{"caller": "127.0.0.1:54321"}"#), Some(ServiceConnection::From(far)));
         let both = r#"{"caller": {"far": "127.0.0.1:54321", "near": "127.0.0.1:8080"}}"#;
-        assert_eq!(asked(both), Some(Connection::Between { far, near }));
+        assert_eq!(asked(both), Some(ServiceConnection::Between { far, near }));
         // Whoever meant to name both is not answered by one.
         assert_eq!(asked(&both.replace("near", "to")), None);
         assert_eq!(asked(r#"{"caller": {"far": "127.0.0.1:54321"}}"#), None);

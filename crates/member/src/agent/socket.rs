@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
-use tunnel::control::{Called, Caller, Connection, Question, Way};
+use tunnel::control::question::{CallOutcome, CallerIdentity, ProbedWay, ServiceConnection, TunnelQuestion};
 
 use crate::agent::errand::{Answer, Desk, Errand, Request};
 use crate::agent::status::Status;
@@ -81,10 +81,10 @@ async fn entertain(mut stream: UnixStream, desk: Desk) {
         }
         Some(Request::Caller(connection)) => serde_json::to_vec(&desk.tunnel.caller(connection).await),
         Some(Request::Reach { service, who }) => {
-            serde_json::to_vec(&desk.tunnel.reach(Question::Reach { service, who }).await)
+            serde_json::to_vec(&desk.tunnel.reach(TunnelQuestion::Reach { service, who }).await)
         }
         Some(Request::Call { service, who }) => {
-            serde_json::to_vec(&desk.tunnel.call(Question::Call { service, who }).await)
+            serde_json::to_vec(&desk.tunnel.call(TunnelQuestion::Call { service, who }).await)
         }
         None => serde_json::to_vec(&desk.whole_status().await),
     };
@@ -125,19 +125,19 @@ impl Remote {
     }
 
     /// Nothing if it is unknown, or if no tunnel runs.
-    pub async fn caller(&self, connection: Connection) -> Option<Caller> {
-        self.exchange::<Option<Caller>>(Some(&Request::Caller(connection)), REACH_TIME).await.flatten()
+    pub async fn caller(&self, connection: ServiceConnection) -> Option<CallerIdentity> {
+        self.exchange::<Option<CallerIdentity>>(Some(&Request::Caller(connection)), REACH_TIME).await.flatten()
     }
 
     /// Nothing if no tunnel runs.
-    pub async fn reach(&self, service: Name, who: Option<Principal>) -> Option<Vec<Way>> {
+    pub async fn reach(&self, service: Name, who: Option<Principal>) -> Option<Vec<ProbedWay>> {
         let request = Request::Reach { service, who };
-        self.exchange::<Option<Vec<Way>>>(Some(&request), REACH_TIME).await.flatten()
+        self.exchange::<Option<Vec<ProbedWay>>>(Some(&request), REACH_TIME).await.flatten()
     }
 
     /// Nothing if no tunnel runs, or if the agent is older than this question.
-    pub async fn call(&self, service: Name, who: Principal) -> Option<Called> {
-        self.exchange::<Option<Called>>(Some(&Request::Call { service, who }), REACH_TIME).await.flatten()
+    pub async fn call(&self, service: Name, who: Principal) -> Option<CallOutcome> {
+        self.exchange::<Option<CallOutcome>>(Some(&Request::Call { service, who }), REACH_TIME).await.flatten()
     }
 
     async fn exchange<T: DeserializeOwned>(&self, line: Option<&impl Serialize>, time: Duration) -> Option<T> {

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 use ground::file::FileError;
 use identity::causes::describe;
 use identity::id::Digest;
-use identity::principal::{Name, NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use manifest::stored::{Access, BadManifest, Manifest, Runs};
 use tokio::task::JoinSet;

@@ -18,7 +18,7 @@ use identity::principal::{Name, NodeName, OrgName};
 use org::member::peer::Presented;
 use serde::{Deserialize, Serialize};
 use tunnel::access::pins;
-use tunnel::control::Place;
+use tunnel::control::listener::ListenerId;
 use tunnel::local::pointers;
 use wire::known::Known;
 use zeroize::Zeroizing;
@@ -45,7 +45,7 @@ struct PlaceFile {
 pub(crate) struct Met {
     pub schema: u32,
     pub pins: BTreeMap<NodeName, Digest>,
-    pub ports: BTreeMap<Place, SocketAddr>,
+    pub ports: BTreeMap<ListenerId, SocketAddr>,
 }
 
 impl Met {
@@ -142,13 +142,17 @@ pub(crate) fn password_file(scope: &Scope, user: &Name) -> PathBuf {
 }
 
 /// Texts for browsers and for systemd-resolved, beside the keys and readable by the same user.
-pub(crate) fn write_pointers(scope: &Scope, org: &OrgName, at: &BTreeMap<Place, SocketAddr>) -> Result<(), ScopeError> {
+pub(crate) fn write_pointers(
+    scope: &Scope,
+    org: &OrgName,
+    at: &BTreeMap<ListenerId, SocketAddr>,
+) -> Result<(), ScopeError> {
     let folder = scope.path(POINTERS);
     file::make_private_folder(&folder)?;
-    if let Some(socks) = at.get(&Place::Socks) {
+    if let Some(socks) = at.get(&ListenerId::Socks) {
         file::write(&folder.join("proxy.pac"), pointers::pac(org, *socks).as_bytes(), Access::Private)?;
     }
-    if let Some(resolver) = at.get(&Place::Resolver) {
+    if let Some(resolver) = at.get(&ListenerId::Resolver) {
         file::write(&folder.join("resolved.conf"), pointers::resolved(org, *resolver).as_bytes(), Access::Private)?;
     }
     Ok(())

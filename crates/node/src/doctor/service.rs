@@ -12,7 +12,7 @@ use member::store::scope::{NodeFile, Scope};
 use terminal::finding::Finding;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tunnel::control::{Called, Way};
+use tunnel::control::question::{CallOutcome, ProbedWay};
 use wire::peer::Declined;
 
 use crate::program::Program;
@@ -72,10 +72,10 @@ async fn tried(
     let (ways, called) = tokio::join!(agent.reach(service.clone(), Some(who.clone())), calling);
     let ways = match &called {
         // What keeps it from being tried is told once.
-        Some(Called::Kept(_) | Called::WhichOne { .. }) => Vec::new(),
+        Some(CallOutcome::Kept(_) | CallOutcome::WhichOne { .. }) => Vec::new(),
         _ => ways.unwrap_or_default(),
     };
-    let one_works = matches!(called, Some(Called::Taken { .. } | Called::Declined { .. }))
+    let one_works = matches!(called, Some(CallOutcome::Taken { .. } | CallOutcome::Declined { .. }))
         || ways.iter().any(|way| way.outcome.is_ok());
     let ways = ways.iter().map(|tried| way(tried, one_works)).collect();
     (ways, called.map(|called| call(&called, (node, &who, program), service)))
@@ -171,7 +171,7 @@ fn process(tunnel: Option<&TunnelView>, program: Program) -> Finding {
 }
 
 /// A way that the tunnel tried. One is enough.
-fn way(tried: &Way, one_works: bool) -> Finding {
+fn way(tried: &ProbedWay, one_works: bool) -> Finding {
     let subject = if tried.through.is_some() { "relay" } else { "peer" };
     let node = &tried.node;
     let transport = format!("{:?}", tried.transport).to_lowercase();
@@ -203,27 +203,27 @@ fn way(tried: &Way, one_works: bool) -> Finding {
 }
 
 /// What became of a call that was begun for somebody here.
-fn call(called: &Called, (own, who, program): (&NodeFile, &Principal, Program), service: &Name) -> Finding {
+fn call(called: &CallOutcome, (own, who, program): (&NodeFile, &Principal, Program), service: &Name) -> Finding {
     let subject = "service";
     let (node, why) = match called {
-        Called::Taken { node, by } => {
+        CallOutcome::Taken { node, by } => {
             return Finding::ok(subject, format!("`{service}` on `{node}` took a call of {who} over {by}"));
         }
-        Called::Declined { node, why } => (node, why),
-        Called::NoWay => {
+        CallOutcome::Declined { node, why } => (node, why),
+        CallOutcome::NoWay => {
             let found = format!("a call of {who} was tried, and no way leads to `{service}`");
             return Finding::wrong(subject, found, "mend one of the ways above");
         }
-        Called::Late => {
+        CallOutcome::Late => {
             let found = format!("a call of {who} was tried, and nothing came of it in time");
             return Finding::wrong(subject, found, format!("look where it is: freehold-node doctor {service}"));
         }
-        Called::WhichOne { class } => {
+        CallOutcome::WhichOne { class } => {
             let found = format!("it is on each node of class `{class}`, and none of them was called");
             let cure = format!("name one where you call it: {service}.NODE.{}.internal", own.org);
             return Finding::soon(subject, found, cure);
         }
-        Called::Kept(why) => {
+        CallOutcome::Kept(why) => {
             let cure =
                 format!("what is missing comes with {}; see {}", program.command("sync"), program.command("status"));
             return Finding::wrong(subject, format!("no call was tried: {why}"), cure);
@@ -316,10 +316,10 @@ mod tests {
 
     use super::*;
 
-    fn tried(through: Option<&str>, transport: Transport, outcome: Result<&str, &str>) -> Way {
+    fn tried(through: Option<&str>, transport: Transport, outcome: Result<&str, &str>) -> ProbedWay {
         let through = through.map(|relay| relay.parse().unwrap());
         let outcome = outcome.map(str::to_owned).map_err(str::to_owned);
-        Way { node: "alpha".parse().unwrap(), transport, through, outcome }
+        ProbedWay { node: "alpha".parse().unwrap(), transport, through, outcome }
     }
 
     fn cure(finding: &Finding) -> &str {
@@ -366,16 +366,16 @@ mod tests {
         };
         let (ann, service) = ("spiffe://harbor/user/ann".parse().unwrap(), "wiki".parse().unwrap());
         let told = |called, who| call(&called, (&own, who, Program::Node), &service);
-        let declined = |why| Called::Declined { node: "alpha".parse().unwrap(), why };
-        let taken = Called::Taken { node: "alpha".parse().unwrap(), by: "tls".to_owned() };
+        let declined = |why| CallOutcome::Declined { node: "alpha".parse().unwrap(), why };
+        let taken = CallOutcome::Taken { node: "alpha".parse().unwrap(), by: "tls".to_owned() };
         assert_eq!(told(taken, &ann).mark, Mark::Ok);
         for (called, found, cured) in [
             (declined(Declined::ServiceDown), "`alpha` declined it: the service does not accept", "start the program"),
             (declined(Declined::ServiceSilent), "did not answer in time", "on `alpha`: freehold-node doctor wiki"),
             (declined(Declined::NotAllowed), "does not allow", "freehold access spiffe://harbor/user/ann@beta wiki"),
-            (Called::NoWay, "no way leads to `wiki`", "the ways above"),
-            (Called::Late, "nothing came of it in time", "freehold-node doctor wiki"),
-            (Called::Kept("she is not at home".to_owned()), "no call was tried", "freehold-node sync"),
+            (CallOutcome::NoWay, "no way leads to `wiki`", "the ways above"),
+            (CallOutcome::Late, "nothing came of it in time", "freehold-node doctor wiki"),
+            (CallOutcome::Kept("she is not at home".to_owned()), "no call was tried", "freehold-node sync"),
         ] {
             let told = told(called, &ann);
             assert_eq!((told.mark, told.subject), (Mark::Wrong, "service"));
@@ -384,7 +384,7 @@ mod tests {
         let itself = own.principal();
         let node = told(declined(Declined::NotAllowed), &itself);
         assert!(cure(&node).contains("freehold access spiffe://harbor/node/beta wiki"), "{node:?}");
-        let one_of_many = told(Called::WhichOne { class: "web".parse().unwrap() }, &ann);
+        let one_of_many = told(CallOutcome::WhichOne { class: "web".parse().unwrap() }, &ann);
         assert_eq!(one_of_many.mark, Mark::Soon);
         assert!(cure(&one_of_many).contains("wiki.NODE.harbor.internal"), "{one_of_many:?}");
     }

@@ -1,4 +1,4 @@
-//! A node without an address waits at relays, so that others reach it: a few connections at each, renewed as they are used.
+//! A node without an address waits at relays (a reverse tunnel), so that others reach it: a few connections at each.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -12,12 +12,13 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::accept::{not_met, present, serve_streams, turned_away};
-use crate::dial::Dialer;
+use crate::accept::handshake::{count_caller, log_failed, log_unbelieved};
+use crate::accept::streams::{TlsCaller, serve_streams};
+use crate::dial::dialer::Dialer;
 use crate::limit::connections::CARRIED;
-use crate::state::shared::Held;
-use crate::stream::admit::Origin;
-use crate::transport::relayed::Through;
+use crate::state::shared::TunnelState;
+use crate::stream::admit::CallOrigin;
+use crate::transport::relayed::RelayedIo;
 use crate::transport::tls;
 
 /// So many relays are waited at, of all that there are: one may die. Where it fails, the next of them is waited at, too.
@@ -33,22 +34,26 @@ const BETWEEN: Duration = Duration::from_millis(100);
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-type Slot = (NodeName, HostPort, usize);
+/// One connection that waits at a relay.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Slot {
+    relay: NodeName,
+    address: HostPort,
+    nth: usize,
+}
 
 /// For as long as it is awaited: whoever drops it waits nowhere.
-pub async fn attend(held: Arc<Held>, dialer: Dialer) {
+pub async fn wait_at_relays(state: Arc<TunnelState>, dialer: Dialer) {
     let mut slots: BTreeMap<Slot, Waiter> = BTreeMap::new();
     let room = Arc::new(Semaphore::new(CARRIED));
     loop {
-        let fails = |relay: &NodeName| slots.iter().any(|((node, ..), waiter)| node == relay && waiter.fails());
-        let wanted = wanted(&held, fails);
+        let fails = |relay: &NodeName| slots.iter().any(|(slot, waiter)| slot.relay == *relay && waiter.fails());
+        let wanted = wanted(&state, fails);
         slots.retain(|slot, _| wanted.contains(slot));
         for slot in wanted {
-            slots.entry(slot).or_insert_with_key(|(relay, address, _)| {
-                let place = (relay.clone(), address.clone());
-                let failures = Arc::<AtomicU32>::default();
-                let shared = (Arc::clone(&room), Arc::clone(&failures));
-                let task = tokio::spawn(wait(Arc::clone(&held), dialer.clone(), place, shared));
+            slots.entry(slot).or_insert_with_key(|slot| {
+                let (state, room, failures) = (Arc::clone(&state), Arc::clone(&room), Arc::<AtomicU32>::default());
+                let task = tokio::spawn(wait(state, dialer.clone(), slot.clone(), room, Arc::clone(&failures)));
                 Waiter { task: task.abort_handle(), failures }
             });
         }
@@ -76,27 +81,32 @@ impl Drop for Waiter {
 }
 
 /// Where this node should wait: nowhere if others can call it, or have nothing to call it for.
-fn wanted(held: &Held, fails: impl Fn(&NodeName) -> bool) -> Vec<Slot> {
-    let running = held.running.load();
+fn wanted(state: &TunnelState, fails: impl Fn(&NodeName) -> bool) -> Vec<Slot> {
+    let running = state.running.load();
     let hidden = running.as_ref().is_some_and(|running| running.address.is_none() && !running.services.is_empty());
     if !hidden {
         return Vec::new();
     }
-    let targets = held.targets.load();
+    let targets = state.targets.load();
     let mut well = 0;
-    let relays = targets.relays_of(&held.node).into_iter().take(AT_MOST).take_while(|(relay, _)| {
+    let relays = targets.relays_of(&state.node).into_iter().take(AT_MOST).take_while(|(relay, _)| {
         let is_wanted = well < RELAYS;
         well += usize::from(!fails(relay));
         is_wanted
     });
-    relays.flat_map(|(node, at)| (0..SPARE).map(move |nth| (node.clone(), at.clone(), nth))).collect()
+    relays
+        .flat_map(|(relay, address)| {
+            (0..SPARE).map(move |nth| Slot { relay: relay.clone(), address: address.clone(), nth })
+        })
+        .collect()
 }
 
 async fn wait(
-    held: Arc<Held>,
+    state: Arc<TunnelState>,
     dialer: Dialer,
-    (relay, address): (NodeName, HostPort),
-    (room, failures): (Arc<Semaphore>, Arc<AtomicU32>),
+    Slot { relay, address, .. }: Slot,
+    room: Arc<Semaphore>,
+    failures: Arc<AtomicU32>,
 ) {
     // In a row, of this one connection: where a relay is not there yet, all of them fail at once.
     let mut in_a_row = 0;
@@ -111,12 +121,12 @@ async fn wait(
         match waited {
             Ok(through) => {
                 in_a_row = 0;
-                let (held, room) = (Arc::clone(&held), Arc::clone(&room));
+                let (state, room) = (Arc::clone(&state), Arc::clone(&room));
                 let (tell, is_met) = oneshot::channel();
                 let woken = Woken { is_met: tell, failures: Arc::clone(&failures) };
                 tokio::spawn(async move {
                     let Ok(_place) = room.try_acquire() else { return };
-                    receive(held, through, woken).await;
+                    receive(state, through, woken).await;
                 });
                 // A relay that wakes for nothing does not keep this node busy.
                 tokio::select! {
@@ -125,7 +135,7 @@ async fn wait(
                 }
             }
             Err(why) => {
-                tracing::debug!(%relay, why, "cannot wait at a relay");
+                tracing::debug!(%relay, why = why.plain(), "cannot wait at a relay");
                 failures.fetch_add(1, Relaxed);
                 tokio::time::sleep(pause(in_a_row)).await;
                 in_a_row = in_a_row.saturating_add(1);
@@ -154,32 +164,32 @@ impl Woken {
 }
 
 /// A caller that a relay brought. It is judged as any other.
-async fn receive(held: Arc<Held>, through: Through, woken: Woken) {
-    let config: Arc<ServerConfig> = match held.server() {
+async fn receive(state: Arc<TunnelState>, through: RelayedIo, woken: Woken) {
+    let config: Arc<ServerConfig> = match state.svids.server() {
         Ok(config) => Arc::new(config),
         Err(why) => return tracing::error!(%why, "cannot answer"),
     };
-    match tls::receive(&held, config, Box::new(through)).await {
-        Ok((ends, met)) => {
-            held.meter.shook_hands();
-            turned_away(&held, &met, (None, "relay"));
-            let guest = match &met.peer {
-                Ok(peer) => match held.door.let_in_by_relay(peer.node()) {
-                    Some(guest) => Some(guest),
-                    None => return held.meter.failed_to_shake_hands("too_many"),
+    let origin = CallOrigin { transport: "relay", from: None };
+    match tls::receive(&state, config, Box::new(through)).await {
+        Ok((connection, met)) => {
+            state.meter.shook_hands();
+            log_unbelieved(&state, &met, origin);
+            let permit = match &met.peer {
+                Ok(peer) => match state.limits.admit_relayed(peer.node()) {
+                    Some(permit) => Some(permit),
+                    None => return state.meter.failed_to_shake_hands("too_many"),
                 },
                 Err(_) => None,
             };
-            if guest.is_some() {
+            if permit.is_some() {
                 woken.met();
             }
-            let _present = present(&held, &met, "relay");
-            let origin = Origin { transport: "relay", from: None };
-            serve_streams(&held, (None, guest), (Box::new(ends), origin), met).await;
+            let _counted = count_caller(&state, &met, origin.transport);
+            serve_streams(&state, TlsCaller { connection: Box::new(connection), met, origin, permit }, None).await;
         }
         Err(why) => {
-            held.meter.failed_to_shake_hands(why.word());
-            not_met(&held, &why, (None, "relay"));
+            state.meter.failed_to_shake_hands(why.word());
+            log_failed(&state, &why, origin);
         }
     }
 }

@@ -11,71 +11,73 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::accept;
-use crate::control::{Place, Running};
-use crate::state::shared::Held;
+use crate::accept::{quic, tls};
+use crate::control::listener::ListenerId;
+use crate::control::order::TunnelConfig;
+use crate::state::shared::TunnelState;
+use crate::transport::bind::NotBound;
 
 #[derive(Debug, Default)]
-pub struct Peers {
+pub struct PeerListeners {
     bound: Option<Bound>,
 }
 
 /// It is listened until this is dropped. Connections that were accepted go on.
 #[derive(Debug)]
 struct Bound {
-    wished: Wished,
-    at: BTreeMap<Place, SocketAddr>,
-    failed: BTreeMap<Place, String>,
+    wished: ListenAddresses,
+    at: BTreeMap<ListenerId, SocketAddr>,
+    failed: BTreeMap<ListenerId, String>,
     /// Whoever listens ends when it is gone.
     stop: watch::Sender<bool>,
 }
 
-impl Peers {
-    pub async fn follow(&mut self, held: &Arc<Held>, running: &Running) {
-        self.settle(held, running, wished(running).await).await;
+impl PeerListeners {
+    pub async fn follow(&mut self, state: &Arc<TunnelState>, running: &TunnelConfig) {
+        self.settle(state, running, wished(running).await).await;
     }
 
     /// What is listened at and is still wished stays, whatever becomes of the rest.
-    pub async fn settle(&mut self, held: &Arc<Held>, running: &Running, wished: Wished) {
+    pub async fn settle(&mut self, state: &Arc<TunnelState>, running: &TunnelConfig, wished: ListenAddresses) {
         if wished.is_nowhere() {
             self.bound = None;
         } else {
             // The old sockets go first: they may have the port.
             let old = self.bound.take().filter(|old| old.wished.is_served_by(&wished));
             let mut bound = old.unwrap_or_else(|| Bound::new(wished));
-            bound.bind_missing(held, running).await;
+            bound.bind_missing(state, running).await;
             self.bound = Some(bound);
         }
-        held.heard_at.store(self.at().get(&Place::PeersTls).copied().map(Arc::new));
+        state.heard_at.store(self.at().get(&ListenerId::PeersTls).copied().map(Arc::new));
     }
 
-    pub fn at(&self) -> BTreeMap<Place, SocketAddr> {
+    pub fn at(&self) -> BTreeMap<ListenerId, SocketAddr> {
         self.bound.as_ref().map(|bound| bound.at.clone()).unwrap_or_default()
     }
 
-    pub fn failed(&self) -> BTreeMap<Place, String> {
+    pub fn failed(&self) -> BTreeMap<ListenerId, String> {
         self.bound.as_ref().map(|bound| bound.failed.clone()).unwrap_or_default()
     }
 }
 
 impl Bound {
-    fn new(wished: Wished) -> Self {
+    fn new(wished: ListenAddresses) -> Self {
         Self { wished, at: BTreeMap::new(), failed: BTreeMap::new(), stop: watch::Sender::new(false) }
     }
 
-    async fn bind_missing(&mut self, held: &Arc<Held>, running: &Running) {
-        let before = |place: &Place| running.ports.get(place).copied();
+    async fn bind_missing(&mut self, state: &Arc<TunnelState>, running: &TunnelConfig) {
+        let before = |place: &ListenerId| running.ports.get(place).copied();
         let told = std::mem::take(&mut self.failed);
-        if !self.at.contains_key(&Place::PeersTls) {
-            match bind(&self.wished, before(&Place::PeersTls), TcpListener::bind).await {
-                Ok(listener) => self.listen_tls(held, listener),
-                Err(why) => drop(self.failed.insert(Place::PeersTls, why)),
+        if !self.at.contains_key(&ListenerId::PeersTls) {
+            match bind(&self.wished, before(&ListenerId::PeersTls), TcpListener::bind).await {
+                Ok(listener) => self.listen_tls(state, listener),
+                Err(why) => drop(self.failed.insert(ListenerId::PeersTls, why.to_string())),
             }
         }
-        if !self.at.contains_key(&Place::PeersQuic) {
-            match bind(&self.wished, before(&Place::PeersQuic), UdpSocket::bind).await {
-                Ok(socket) => self.listen_quic(held, socket),
-                Err(why) => drop(self.failed.insert(Place::PeersQuic, why)),
+        if !self.at.contains_key(&ListenerId::PeersQuic) {
+            match bind(&self.wished, before(&ListenerId::PeersQuic), UdpSocket::bind).await {
+                Ok(socket) => self.listen_quic(state, socket),
+                Err(why) => drop(self.failed.insert(ListenerId::PeersQuic, why.to_string())),
             }
         }
         // What is so for long is said once.
@@ -84,12 +86,12 @@ impl Bound {
         }
     }
 
-    fn listen_tls(&mut self, held: &Arc<Held>, listener: TcpListener) {
+    fn listen_tls(&mut self, state: &Arc<TunnelState>, listener: TcpListener) {
         match listener.local_addr() {
-            Ok(at) => _ = self.at.insert(Place::PeersTls, at),
-            Err(why) => drop(self.failed.insert(Place::PeersTls, why.to_string())),
+            Ok(at) => _ = self.at.insert(ListenerId::PeersTls, at),
+            Err(why) => drop(self.failed.insert(ListenerId::PeersTls, why.to_string())),
         }
-        let served = accept::serve_tls(Arc::clone(held), listener, self.stop.subscribe());
+        let served = tls::serve_tls(Arc::clone(state), listener, self.stop.subscribe());
         tokio::spawn(async {
             if let Err(why) = served.await {
                 tracing::error!(%why, "other nodes are not heard over TLS");
@@ -97,18 +99,18 @@ impl Bound {
         });
     }
 
-    fn listen_quic(&mut self, held: &Arc<Held>, socket: UdpSocket) {
+    fn listen_quic(&mut self, state: &Arc<TunnelState>, socket: UdpSocket) {
         match socket.local_addr().and_then(|at| Ok((at, socket.into_std()?))) {
             Ok((at, socket)) => {
-                self.at.insert(Place::PeersQuic, at);
-                let served = accept::serve_quic(Arc::clone(held), socket, self.stop.subscribe());
+                self.at.insert(ListenerId::PeersQuic, at);
+                let served = quic::serve_quic(Arc::clone(state), socket, self.stop.subscribe());
                 tokio::spawn(async {
                     if let Err(why) = served.await {
                         tracing::error!(%why, "other nodes are not heard over QUIC");
                     }
                 });
             }
-            Err(why) => drop(self.failed.insert(Place::PeersQuic, why.to_string())),
+            Err(why) => drop(self.failed.insert(ListenerId::PeersQuic, why.to_string())),
         }
     }
 }
@@ -117,30 +119,54 @@ const LOOK_UP: Duration = Duration::from_secs(2);
 
 /// Where to listen, best first; nowhere if no other node reaches this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wished {
+pub struct ListenAddresses {
     /// What was said: an address to listen at, and one at which it is reached.
-    words: (Option<HostPort>, Option<HostPort>),
-    at: Result<Vec<SocketAddr>, String>,
+    said: Said,
+    at: Result<Vec<SocketAddr>, NoAddress>,
 }
 
-impl Wished {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Said {
+    listen: Option<HostPort>,
+    address: Option<HostPort>,
+}
+
+/// Why a name gives no address to listen at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAddress {
+    #[error("{0}: the name has no address")]
+    Empty(HostPort),
+    #[error("{at}: the name does not lead anywhere: {why}")]
+    NotResolved { at: HostPort, why: String },
+}
+
+/// Why other nodes are not listened for.
+#[derive(Debug, thiserror::Error)]
+enum CannotBind {
+    #[error(transparent)]
+    NoAddress(#[from] NoAddress),
+    #[error(transparent)]
+    NotBound(#[from] NotBound),
+}
+
+impl ListenAddresses {
     fn is_nowhere(&self) -> bool {
-        self.words == (None, None)
+        self.said == Said::default()
     }
 
     /// A name that leads nowhere for a while takes nothing away, nor does another order of its addresses.
     fn is_served_by(&self, other: &Self) -> bool {
         let sorted = |at: &[SocketAddr]| at.iter().copied().collect::<BTreeSet<_>>();
         match (&self.at, &other.at) {
-            (Ok(one), Ok(two)) => self.words == other.words && sorted(one) == sorted(two),
-            (Ok(_), Err(_)) => self.words == other.words,
-            (Err(one), Err(two)) => self.words == other.words && one == two,
+            (Ok(one), Ok(two)) => self.said == other.said && sorted(one) == sorted(two),
+            (Ok(_), Err(_)) => self.said == other.said,
+            (Err(one), Err(two)) => self.said == other.said && one == two,
             (Err(_), Ok(_)) => false,
         }
     }
 }
 
-pub async fn wished(running: &Running) -> Wished {
+pub async fn wished(running: &TunnelConfig) -> ListenAddresses {
     let at = match (&running.policy.listen, &running.address) {
         (Some(listen), _) => resolved(listen).await,
         (None, Some(address)) => {
@@ -149,10 +175,10 @@ pub async fn wished(running: &Running) -> Wished {
         }
         (None, None) => Ok(Vec::new()),
     };
-    Wished { words: (running.policy.listen.clone(), running.address.clone()), at }
+    ListenAddresses { said: Said { listen: running.policy.listen.clone(), address: running.address.clone() }, at }
 }
 
-async fn resolved(place: &HostPort) -> Result<Vec<SocketAddr>, String> {
+async fn resolved(place: &HostPort) -> Result<Vec<SocketAddr>, NoAddress> {
     match &place.host {
         Host::Ip(ip) => Ok(vec![SocketAddr::new(*ip, place.port)]),
         name @ Host::Dns(_) => {
@@ -161,32 +187,36 @@ async fn resolved(place: &HostPort) -> Result<Vec<SocketAddr>, String> {
             let found = found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map(Iterator::collect::<Vec<_>>);
             match found {
                 Ok(found) if !found.is_empty() => Ok(found),
-                Ok(_) => Err(format!("{place}: the name has no address")),
-                Err(why) => Err(format!("{place}: the name does not lead anywhere: {why}")),
+                Ok(_) => Err(NoAddress::Empty(place.clone())),
+                Err(why) => Err(NoAddress::NotResolved { at: place.clone(), why: why.to_string() }),
             }
         }
     }
 }
 
 /// A wished port that is taken becomes the one that was had before, or else a free one.
-async fn bind<S, F>(wished: &Wished, before: Option<SocketAddr>, bind: impl Fn(SocketAddr) -> F) -> Result<S, String>
+async fn bind<S, F>(
+    wished: &ListenAddresses,
+    before: Option<SocketAddr>,
+    bind: impl Fn(SocketAddr) -> F,
+) -> Result<S, CannotBind>
 where
     F: Future<Output = io::Result<S>>,
 {
     let wished = wished.at.as_ref().map_err(Clone::clone)?;
     let had = before.iter().flat_map(|had| wished.iter().map(|at| SocketAddr::new(at.ip(), had.port())));
     let free = wished.iter().map(|at| SocketAddr::new(at.ip(), 0));
-    let mut problems: Vec<String> = Vec::new();
+    let mut failed = NotBound::default();
     for at in wished.iter().copied().chain(had).chain(free) {
         match bind(at).await {
             Ok(bound) => {
-                if !problems.is_empty() {
-                    tracing::warn!(%at, why = problems.join("; "), "other nodes are listened for elsewhere");
+                if !failed.is_empty() {
+                    tracing::warn!(%at, why = failed.to_string(), "other nodes are listened for elsewhere");
                 }
                 return Ok(bound);
             }
-            Err(why) => problems.push(format!("{at}: {why}")),
+            Err(why) => failed.add(at, why),
         }
     }
-    Err(problems.join("; "))
+    Err(failed.into())
 }

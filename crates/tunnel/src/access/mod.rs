@@ -1,5 +1,8 @@
-//! Who is believed, and who may open what.
+//! Who is believed, and who may open what: asked at each stream's opening, and again when it changes.
 
 pub mod table;
+pub mod targets;
 pub mod pins;
-pub mod standing;
+pub mod denied;
+pub mod trust;
+pub mod policy;

@@ -1,4 +1,4 @@
-//! The first key that was met under each name: it counts here at once, and for good when the agent has written it down.
+//! Trust on first use: the first key met under a name counts here at once, and for good once the agent wrote it down.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{PoisonError, RwLock};

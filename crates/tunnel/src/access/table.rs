@@ -1,4 +1,4 @@
-//! The access table as it is asked at each stream's opening: immutable, hashed by name, swapped whole.
+//! The access table (an ACL, compiled) as it is asked at each stream's opening: immutable, hashed by name, swapped whole.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use manifest::stored::{Access, Caller, Place};
 
 /// Tables that all must permit. None at all: nobody is permitted anything.
 #[derive(Debug, Default)]
-pub struct Tables(Vec<Table>);
+pub struct AccessTables(Vec<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -26,14 +26,14 @@ struct Rules {
     any_node: bool,
 }
 
-impl Tables {
+impl AccessTables {
     pub fn new(all: &[Access]) -> Self {
         Self(all.iter().map(Table::new).collect())
     }
 
     /// May this principal, on that node, call the service that listens here? Rows for a name or a class are for nodes that are
     /// meant by it; whoever only came under such a name has what any node has.
-    pub fn permits(&self, service: &Name, (principal, node): (&Principal, &NodeName), meant: bool) -> bool {
+    pub fn permits(&self, service: &Name, principal: &Principal, node: &NodeName, meant: bool) -> bool {
         let rules =
             |table: &Table| table.services.get(service).is_some_and(|rules| rules.match_one(principal, node, meant));
         !self.0.is_empty() && self.0.iter().all(rules)
@@ -150,7 +150,7 @@ mod tests {
             all in prop::collection::vec(access(), 0..3), service in service(), who in principal(), node in node(),
         ) {
             let naive = !all.is_empty() && all.iter().all(|access| access.permits(&service, &who, &node));
-            prop_assert_eq!(Tables::new(&all).permits(&service, (&who, &node), true), naive);
+            prop_assert_eq!(AccessTables::new(&all).permits(&service, &who, &node, true), naive);
         }
 
         /// Whoever is not meant to be of a class has what it would have if there were none.
@@ -163,13 +163,13 @@ mod tests {
                 rows.retain(|row| matches!(row, Caller::AnyNode));
             }
             let naive = !all.is_empty() && nameless.iter().all(|access| access.permits(&service, &who, &node));
-            prop_assert_eq!(Tables::new(&all).permits(&service, (&who, &node), false), naive);
+            prop_assert_eq!(AccessTables::new(&all).permits(&service, &who, &node, false), naive);
         }
     }
 
     #[test]
     fn no_table_permits_nothing() {
         let (wiki, who) = ("wiki".parse().unwrap(), "spiffe://harbor/node/beta".parse().unwrap());
-        assert!(!Tables::new(&[]).permits(&wiki, (&who, &"beta".parse().unwrap()), true));
+        assert!(!AccessTables::new(&[]).permits(&wiki, &who, &"beta".parse().unwrap(), true));
     }
 }

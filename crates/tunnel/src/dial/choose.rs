@@ -17,33 +17,11 @@ use std::time::Duration;
 
 use manifest::stored::Transport;
 
+use crate::transport::protocol::Protocol;
+
 pub const LATELY: Duration = Duration::from_mins(1);
 pub const LONG: Duration = Duration::from_millis(20);
 pub const KNOWN: Duration = Duration::from_mins(10);
-
-/// One of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum By {
-    Tls,
-    Quic,
-}
-
-impl By {
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Tls => "tls",
-            Self::Quic => "quic",
-        }
-    }
-
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::Tls => Self::Quic,
-            Self::Quic => Self::Tls,
-        }
-    }
-}
 
 /// What is known of a peer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,21 +48,21 @@ impl Measured {
 /// What is tried first; the other one follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    pub first: By,
+    pub first: Protocol,
     pub why: &'static str,
 }
 
 pub fn choose(wanted: Transport, measured: Measured) -> Choice {
     let lately = |failed: Option<Duration>| failed.is_some_and(|ago| ago < LATELY);
     let (first, why) = match (wanted, lately(measured.tls_failed), lately(measured.quic_failed)) {
-        (Transport::Tls, _, _) => (By::Tls, "the fleet says so"),
-        (Transport::Quic, _, _) => (By::Quic, "the fleet says so"),
-        (Transport::Auto, true, false) => (By::Quic, "TLS failed lately"),
-        (Transport::Auto, false, true) => (By::Tls, "QUIC failed lately"),
+        (Transport::Tls, _, _) => (Protocol::Tls, "the fleet says so"),
+        (Transport::Quic, _, _) => (Protocol::Quic, "the fleet says so"),
+        (Transport::Auto, true, false) => (Protocol::Quic, "TLS failed lately"),
+        (Transport::Auto, false, true) => (Protocol::Tls, "QUIC failed lately"),
         (Transport::Auto, true, true) | (Transport::Auto, false, false) => match measured.round_trip() {
-            None => (By::Tls, "nothing was known of the way before"),
-            Some(near) if near < LONG => (By::Tls, "it is near"),
-            Some(_) => (By::Quic, "it is far away"),
+            None => (Protocol::Tls, "nothing was known of the way before"),
+            Some(near) if near < LONG => (Protocol::Tls, "it is near"),
+            Some(_) => (Protocol::Quic, "it is far away"),
         },
     };
     Choice { first, why }
@@ -101,20 +79,20 @@ mod tests {
         let (near, far) = (way(Duration::from_millis(19), Duration::ZERO), way(LONG, Duration::from_secs(599)));
         let once_far = way(LONG, KNOWN);
         for (wanted, tls_failed, quic_failed, round_trip, first) in [
-            (Transport::Tls, lately, None, far, By::Tls),
-            (Transport::Quic, None, lately, near, By::Quic),
-            (Transport::Auto, lately, None, near, By::Quic),
-            (Transport::Auto, lately, long_ago, near, By::Quic),
-            (Transport::Auto, None, lately, far, By::Tls),
-            (Transport::Auto, long_ago, lately, far, By::Tls),
-            (Transport::Auto, None, None, None, By::Tls),
-            (Transport::Auto, None, None, near, By::Tls),
-            (Transport::Auto, None, None, far, By::Quic),
-            (Transport::Auto, lately, lately, near, By::Tls),
-            (Transport::Auto, lately, lately, far, By::Quic),
-            (Transport::Auto, long_ago, long_ago, far, By::Quic),
-            (Transport::Auto, None, long_ago, far, By::Quic),
-            (Transport::Auto, None, None, once_far, By::Tls),
+            (Transport::Tls, lately, None, far, Protocol::Tls),
+            (Transport::Quic, None, lately, near, Protocol::Quic),
+            (Transport::Auto, lately, None, near, Protocol::Quic),
+            (Transport::Auto, lately, long_ago, near, Protocol::Quic),
+            (Transport::Auto, None, lately, far, Protocol::Tls),
+            (Transport::Auto, long_ago, lately, far, Protocol::Tls),
+            (Transport::Auto, None, None, None, Protocol::Tls),
+            (Transport::Auto, None, None, near, Protocol::Tls),
+            (Transport::Auto, None, None, far, Protocol::Quic),
+            (Transport::Auto, lately, lately, near, Protocol::Tls),
+            (Transport::Auto, lately, lately, far, Protocol::Quic),
+            (Transport::Auto, long_ago, long_ago, far, Protocol::Quic),
+            (Transport::Auto, None, long_ago, far, Protocol::Quic),
+            (Transport::Auto, None, None, once_far, Protocol::Tls),
         ] {
             let measured = Measured { tls_failed, quic_failed, round_trip };
             assert_eq!(choose(wanted, measured).first, first, "{wanted:?} {measured:?}");
@@ -124,7 +102,7 @@ mod tests {
     #[test]
     fn the_table_is_told_as_it_is() {
         let told = include_str!("../../../../docs/protocol/tunnel.md");
-        let table = include_str!("choose.rs").lines().filter_map(|line| line.strip_prefix("//! |"));
+        let table = include_str!("choose.rs").lines().filter_map(|connection| connection.strip_prefix("//! |"));
         let table: Vec<String> = table.map(|row| format!("|{row}")).collect();
         assert!(table.len() == 8 && told.contains(&table.join("\n")), "{table:?}");
     }

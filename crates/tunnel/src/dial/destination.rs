@@ -4,13 +4,13 @@ use identity::principal::{Name, NodeName, OrgName};
 
 /// A service, perhaps at one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Wanted {
+pub struct Destination {
     pub service: Name,
     pub node: Option<NodeName>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadName {
+pub enum BadDestination {
     #[error("it does not end in `.{org}.internal`")]
     Elsewhere { org: OrgName },
     #[error("it is no name of a service: SERVICE.{org}.internal or SERVICE.NODE.{org}.internal")]
@@ -19,17 +19,18 @@ pub enum BadName {
 
 const LONGEST: usize = 253;
 
-impl Wanted {
+impl Destination {
     /// As programs write them: in any case, and with a dot at the end or without.
-    pub fn parse(text: &str, org: &OrgName) -> Result<Self, BadName> {
-        let malformed = || BadName::Malformed { org: org.clone() };
+    pub fn parse(text: &str, org: &OrgName) -> Result<Self, BadDestination> {
+        let malformed = || BadDestination::Malformed { org: org.clone() };
         if text.len() > LONGEST + 1 || !text.is_ascii() {
             return Err(malformed());
         }
         let lower = text.to_ascii_lowercase();
         let lower = lower.strip_suffix('.').unwrap_or(&lower);
-        let inner =
-            lower.strip_suffix(&format!(".{org}.internal")).ok_or_else(|| BadName::Elsewhere { org: org.clone() })?;
+        let inner = lower
+            .strip_suffix(&format!(".{org}.internal"))
+            .ok_or_else(|| BadDestination::Elsewhere { org: org.clone() })?;
         let (service, node) = match inner.split_once('.') {
             None => (inner, None),
             Some((service, node)) => (service, Some(node.parse().map_err(|_| malformed())?)),
@@ -52,11 +53,12 @@ mod tests {
             ("WIKI.Harbor.INTERNAL", "wiki", None),
             ("wiki.alpha.harbor.internal", "wiki", Some("alpha")),
         ] {
-            let wanted = Wanted { service: service.parse().unwrap(), node: node.map(|node| node.parse().unwrap()) };
-            assert_eq!(Wanted::parse(text, &org), Ok(wanted), "{text}");
+            let wanted =
+                Destination { service: service.parse().unwrap(), node: node.map(|node| node.parse().unwrap()) };
+            assert_eq!(Destination::parse(text, &org), Ok(wanted), "{text}");
         }
         for text in ["wiki.port.internal", "wiki", "", ".", "harbor.internal", "wiki.harbor.internal.example.com"] {
-            assert_eq!(Wanted::parse(text, &org), Err(BadName::Elsewhere { org: org.clone() }), "{text}");
+            assert_eq!(Destination::parse(text, &org), Err(BadDestination::Elsewhere { org: org.clone() }), "{text}");
         }
         for text in [
             ".harbor.internal",
@@ -68,7 +70,7 @@ mod tests {
             long.as_str(),
             "wiki\0.harbor.internal",
         ] {
-            assert!(Wanted::parse(text, &org).is_err(), "{text}");
+            assert!(Destination::parse(text, &org).is_err(), "{text}");
         }
     }
 }

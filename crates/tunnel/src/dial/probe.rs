@@ -3,18 +3,19 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use identity::principal::{HostPort, NodeName, Principal};
+use identity::principal::{NodeName, Principal};
 use manifest::stored::Transport;
-use org::report::plain;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use wire::peer::{Open, Opened};
 
-use crate::control::{Called, Way};
-use crate::dial::choose::By;
-use crate::dial::destination::Wanted;
-use crate::dial::pool::{Call, Line};
-use crate::dial::{Dialer, Kind, NO_ADDRESS, NoStream, Stream};
+use crate::control::question::{CallOutcome, ProbedWay};
+use crate::dial::destination::Destination;
+use crate::dial::dialer::{Candidate, Dialer};
+use crate::dial::no_stream::{NoStream, NotReached};
+use crate::dial::pool::{AnyConnection, CallKey, PeerConnection};
+use crate::dial::stream::DialedStream;
+use crate::transport::protocol::Protocol;
 
 /// For all tries of a call together.
 const CALLING: Duration = Duration::from_secs(30);
@@ -23,42 +24,38 @@ const HANGS_UP: Duration = Duration::from_secs(2);
 
 impl Dialer {
     /// Calls a service as a program would, and hangs up: the other node judges it, and the service there takes it or not.
-    pub async fn try_call(&self, who: &Principal, wanted: &Wanted) -> Called {
-        let stream = match timeout(CALLING, self.open(who, wanted)).await {
+    pub async fn try_call(&self, who: &Principal, destination: &Destination) -> CallOutcome {
+        let stream = match timeout(CALLING, self.open(who, destination)).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(NoStream::Declined { node, why })) => return Called::Declined { node, why },
-            Ok(Err(NoStream::NoWay { .. })) => return Called::NoWay,
-            Ok(Err(NoStream::WhichOne { class, .. })) => return Called::WhichOne { class },
+            Ok(Err(NoStream::Declined { node, why })) => return CallOutcome::Declined { node, why },
+            Ok(Err(NoStream::NoWay { .. })) => return CallOutcome::NoWay,
+            Ok(Err(NoStream::WhichOne { class, .. })) => return CallOutcome::WhichOne { class },
             Ok(Err(
                 why @ (NoStream::NotAtHome(_)
                 | NoStream::NotATarget(_)
                 | NoStream::NotAllowed { .. }
                 | NoStream::NotThere { .. }),
-            )) => return Called::Kept(why.to_string()),
-            Err(_) => return Called::Late,
+            )) => return CallOutcome::Kept(why.to_string()),
+            Err(_) => return CallOutcome::Late,
         };
-        let node = match &stream.0 {
-            Kind::There(there) => there.subject.node.clone(),
-            Kind::Here { .. } => self.0.held.node.clone(),
-        };
-        let by = stream.transport().to_owned();
+        let (node, by) = (stream.node().clone(), stream.transport().to_owned());
         // The service may take its time, and nobody waits for that.
-        tokio::spawn(stream.hang_up());
-        Called::Taken { node, by }
+        tokio::spawn(hang_up(stream));
+        CallOutcome::Taken { node, by }
     }
 
     /// Tries every way to a service, over both transports, and opens nothing.
-    pub async fn reach(&self, who: &Principal, wanted: &Wanted) -> Result<Vec<Way>, NoStream> {
+    pub async fn reach(&self, who: &Principal, destination: &Destination) -> Result<Vec<ProbedWay>, NoStream> {
         let mut ways = Vec::new();
-        for (node, address) in self.places(who, wanted)? {
-            if address.is_none() && node != self.0.held.node {
-                ways.extend(self.probe_relays(who, &node).await);
+        for candidate in self.candidates(who, destination)? {
+            if candidate.address.is_none() && candidate.node != self.0.state.node {
+                ways.extend(self.probe_relays(who, &candidate.node).await);
                 continue;
             }
-            for by in [By::Tls, By::Quic] {
-                let transport = if by == By::Tls { Transport::Tls } else { Transport::Quic };
-                let outcome = self.probe((who, &node, address.as_ref()), by).await;
-                ways.push(Way { node: node.clone(), transport, through: None, outcome });
+            for protocol in [Protocol::Tls, Protocol::Quic] {
+                let transport = if protocol == Protocol::Tls { Transport::Tls } else { Transport::Quic };
+                let outcome = told(self.probe(who, &candidate, protocol).await);
+                ways.push(ProbedWay { node: candidate.node.clone(), transport, through: None, outcome });
             }
         }
         Ok(ways)
@@ -66,49 +63,57 @@ impl Dialer {
 
     async fn probe(
         &self,
-        (who, node, address): (&Principal, &NodeName, Option<&HostPort>),
-        by: By,
-    ) -> Result<String, String> {
-        if *node == self.0.held.node {
-            return Ok("it is this node".to_owned());
+        who: &Principal,
+        Candidate { node, address }: &Candidate,
+        protocol: Protocol,
+    ) -> Result<Answered, NotReached> {
+        if *node == self.0.state.node {
+            return Ok(Answered::ThisNode);
         }
-        let Some(address) = address else {
-            return Err(NO_ADDRESS.to_owned());
-        };
+        let address = address.as_ref().ok_or(NotReached::NoAddress)?;
         let begun = Instant::now();
-        let key = (who.clone(), node.clone());
-        let call = self.0.ring.dial(&self.0, (&key, address), by).await.map_err(|why| why.why)?;
-        probed(call, begun).await
+        let key = CallKey { who: who.clone(), node: node.clone() };
+        let dialed = self.0.dial(&key, address, protocol).await;
+        probed(dialed.map_err(|failed| NotReached::Tries(vec![failed]))?, begun).await
     }
 
-    async fn probe_relays(&self, who: &Principal, node: &NodeName) -> Vec<Way> {
-        let (key, mut ways) = ((who.clone(), node.clone()), Vec::new());
-        for (relay, address) in &self.0.held.relays_to(node) {
+    async fn probe_relays(&self, who: &Principal, node: &NodeName) -> Vec<ProbedWay> {
+        let (key, mut ways) = (CallKey { who: who.clone(), node: node.clone() }, Vec::new());
+        for (relay, address) in &self.0.state.relays_to(node) {
             let begun = Instant::now();
-            let outcome = match self.0.ring.through(&self.0, &key, (relay, address)).await {
-                Ok(call) => probed(call, begun).await,
+            let outcome = match self.0.through(&key, relay, address).await {
+                Ok(connection) => probed(connection, begun).await,
                 Err(why) => Err(why),
             };
-            ways.push(Way { node: node.clone(), transport: Transport::Tls, through: Some(relay.clone()), outcome });
+            let (node, through, outcome) = (node.clone(), Some(relay.clone()), told(outcome));
+            ways.push(ProbedWay { node, transport: Transport::Tls, through, outcome });
         }
         if ways.is_empty() {
-            let outcome = Err(NO_ADDRESS.to_owned());
-            ways.push(Way { node: node.clone(), transport: Transport::Auto, through: None, outcome });
+            let outcome = told(Err(NotReached::NoAddress));
+            ways.push(ProbedWay { node: node.clone(), transport: Transport::Auto, through: None, outcome });
         }
         ways
     }
 }
 
-impl Stream {
-    /// Ends it without a byte, and in good order: many services complain of a connection that breaks.
-    async fn hang_up(self) {
-        match (self.0, gone().await) {
-            (Kind::There(mut there), Ok(program)) => {
-                there.terms.idle = HANGS_UP;
-                there.carry(program).await;
-            }
-            (Kind::There(_), Err(_)) | (Kind::Here { .. }, _) => {}
-        }
+enum Answered {
+    ThisNode,
+    After(Duration),
+}
+
+/// In the words of whoever asked.
+fn told(outcome: Result<Answered, NotReached>) -> Result<String, String> {
+    match outcome {
+        Ok(Answered::ThisNode) => Ok("it is this node".to_owned()),
+        Ok(Answered::After(time)) => Ok(format!("answered after {} ms", time.as_millis())),
+        Err(why) => Err(why.plain()),
+    }
+}
+
+/// Ends it without a byte, and in good order: many services complain of a connection that breaks.
+async fn hang_up(stream: DialedStream) {
+    if let Ok(program) = gone().await {
+        stream.carry_briefly(program, HANGS_UP).await;
     }
 }
 
@@ -119,14 +124,13 @@ async fn gone() -> std::io::Result<TcpStream> {
     Ok(ours)
 }
 
-async fn probed(mut call: Call, begun: Instant) -> Result<String, String> {
-    let opened = match &mut call.line {
-        Line::Tls(ends) => ends.ask(&Open::Probe).await,
-        Line::Quic(line) => line.ask(&Open::Probe).await.map(|(opened, _)| opened),
+async fn probed(mut connection: PeerConnection, begun: Instant) -> Result<Answered, NotReached> {
+    let opened = match &mut connection.inner {
+        AnyConnection::Tls(tls) => tls.ask(&Open::Probe).await,
+        AnyConnection::Quic(quic) => quic.ask(&Open::Probe).await.map(|(opened, _)| opened),
     };
-    match opened {
-        Ok(Opened::Yes) => Ok(format!("answered after {} ms", begun.elapsed().as_millis())),
-        Ok(Opened::No(why)) => Err(format!("it declined: {why}")),
-        Err(why) => Err(plain(&why.to_string())),
+    match opened? {
+        Opened::Yes => Ok(Answered::After(begun.elapsed())),
+        Opened::No(why) => Err(NotReached::ProbeDeclined(why)),
     }
 }

@@ -1,4 +1,4 @@
-//! Who dials when: few at once to one node, and whoever waits for a node that does not answer is told so with the first.
+//! Single flight: few dial one node at once, and whoever waits for one that does not answer is told so with the first.
 //!
 //! So a node that is dead keeps nobody from the others: it has a few turns of many, and one alone once it is known for that.
 
@@ -9,8 +9,8 @@ use std::time::Instant;
 use identity::principal::{NodeName, Principal};
 use tokio::sync::Semaphore;
 
-use crate::dial::Try;
-use crate::dial::pool::Key;
+use crate::dial::no_stream::FailedTry;
+use crate::dial::pool::CallKey;
 
 /// Handshakes of this node at once: others wait for their turn, so that no peer takes a busy node for a flood.
 pub const AT_ONCE: usize = 64;
@@ -18,7 +18,7 @@ pub const AT_ONCE: usize = 64;
 pub const OF_ONE: u32 = 8;
 
 #[derive(Debug)]
-pub struct Turns {
+pub struct DialQueue {
     all: Semaphore,
     /// Only those that somebody wants right now, with how many do.
     nodes: Mutex<HashMap<NodeName, (usize, Arc<Queue>)>>,
@@ -28,39 +28,40 @@ pub struct Turns {
 struct Queue {
     turns: Semaphore,
     /// By whom it was tried: what one shows may be no good, and another's is.
-    failed: Mutex<HashMap<Principal, (Instant, Vec<Try>)>>,
+    failed: Mutex<HashMap<Principal, (Instant, Vec<FailedTry>)>>,
 }
 
-impl Default for Turns {
+impl Default for DialQueue {
     fn default() -> Self {
         Self { all: Semaphore::new(AT_ONCE), nodes: Mutex::default() }
     }
 }
 
-impl Turns {
+impl DialQueue {
     /// Does it when it is this one's turn, unless somebody else has tried in vain since it waits. A node that is `suspect` is
     /// tried by one at a time.
     pub async fn take<T>(
         &self,
-        (key, suspect): (&Key, bool),
-        work: impl Future<Output = Result<T, Vec<Try>>>,
-    ) -> Result<T, Vec<Try>> {
+        key: &CallKey,
+        suspect: bool,
+        work: impl Future<Output = Result<T, Vec<FailedTry>>>,
+    ) -> Result<T, Vec<FailedTry>> {
         let in_turn = async {
             let _turn = self.all.acquire().await;
             work.await
         };
-        self.queue(key, if suspect { OF_ONE } else { 1 }, in_turn).await
+        self.wait(key, if suspect { OF_ONE } else { 1 }, in_turn).await
     }
 
     /// The same without a turn of those for all: what is done takes such turns itself.
-    pub async fn queue<T>(
+    pub async fn wait<T>(
         &self,
-        (who, node): &Key,
+        CallKey { who, node }: &CallKey,
         turns: u32,
-        work: impl Future<Output = Result<T, Vec<Try>>>,
-    ) -> Result<T, Vec<Try>> {
+        work: impl Future<Output = Result<T, Vec<FailedTry>>>,
+    ) -> Result<T, Vec<FailedTry>> {
         let since = Instant::now();
-        let place = Place::new(self, node);
+        let place = QueuePlace::new(self, node);
         // Neither is ever closed.
         let _own = place.queue.turns.acquire_many(turns).await;
         let found = place.queue.failed().get(who).filter(|(at, _)| *at > since).cloned();
@@ -81,31 +82,31 @@ impl Turns {
 }
 
 impl Queue {
-    fn failed(&self) -> MutexGuard<'_, HashMap<Principal, (Instant, Vec<Try>)>> {
+    fn failed(&self) -> MutexGuard<'_, HashMap<Principal, (Instant, Vec<FailedTry>)>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A place in a node's queue, which is gone with the last that stands in it.
-struct Place<'a> {
+struct QueuePlace<'a> {
     queue: Arc<Queue>,
-    turns: &'a Turns,
+    all: &'a DialQueue,
     node: &'a NodeName,
 }
 
-impl<'a> Place<'a> {
-    fn new(turns: &'a Turns, node: &'a NodeName) -> Self {
+impl<'a> QueuePlace<'a> {
+    fn new(all: &'a DialQueue, node: &'a NodeName) -> Self {
         let new = || Arc::new(Queue { turns: Semaphore::new(OF_ONE as usize), failed: Mutex::default() });
-        let mut nodes = turns.nodes();
+        let mut nodes = all.nodes();
         let (count, queue) = nodes.entry(node.clone()).or_insert_with(|| (0, new()));
         *count += 1;
-        Self { queue: Arc::clone(queue), turns, node }
+        Self { queue: Arc::clone(queue), all, node }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
-        let mut nodes = self.turns.nodes();
+        let mut nodes = self.all.nodes();
         if let Some((count, _)) = nodes.get_mut(self.node) {
             *count -= 1;
             if *count == 0 {
@@ -123,15 +124,16 @@ mod tests {
     use tokio::task::{JoinHandle, yield_now};
 
     use super::*;
+    use crate::dial::no_stream::NotReached;
 
-    fn key(who: &str, name: &str) -> Key {
-        (format!("spiffe://harbor/user/{who}").parse().unwrap(), name.parse().unwrap())
+    fn key(who: &str, name: &str) -> CallKey {
+        CallKey { who: format!("spiffe://harbor/user/{who}").parse().unwrap(), node: name.parse().unwrap() }
     }
 
     /// Calls that come to an end when they are told to.
     #[derive(Default)]
     struct Calls {
-        turns: Turns,
+        queue: DialQueue,
         begun: AtomicUsize,
         end: Notify,
     }
@@ -147,10 +149,10 @@ mod tests {
                 let work = async {
                     calls.begun.fetch_add(1, Ordering::Relaxed);
                     calls.end.notified().await;
-                    let failed = Try { node: key.1.clone(), by: None, why: "nobody is there".to_owned() };
+                    let failed = FailedTry::new(&key.node, None, NotReached::Late);
                     if answers { Ok(()) } else { Err(vec![failed]) }
                 };
-                calls.turns.take((&key, suspect), work).await.is_ok()
+                calls.queue.take(&key, suspect, work).await.is_ok()
             })
         }
 
@@ -175,7 +177,7 @@ mod tests {
             assert!(!call.await.unwrap());
         }
         assert_eq!(calls.settled().await, OF_ONE as usize + 1, "the others were told without a try");
-        assert!(calls.turns.nodes().is_empty());
+        assert!(calls.queue.nodes().is_empty());
         // Whoever comes later tries anew.
         let again = calls.begin("dead", false, true);
         assert_eq!(calls.settled().await, OF_ONE as usize + 2);
@@ -222,6 +224,6 @@ mod tests {
         for call in all {
             assert!(call.await.unwrap_err().is_cancelled());
         }
-        assert!(calls.turns.nodes().is_empty());
+        assert!(calls.queue.nodes().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Buffers that are taken while bytes move, and given back at once: a few are kept per thread.
+//! A buffer pool: one is taken while bytes move, and given back at once; a few are kept per thread.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -14,9 +14,9 @@ thread_local! {
 
 /// Room for one frame: its header, then its bytes.
 #[derive(Debug)]
-pub struct Room(Box<[u8]>);
+pub struct FrameBuffer(Box<[u8]>);
 
-impl Room {
+impl FrameBuffer {
     pub fn take() -> Self {
         let kept = FREE.with_borrow_mut(Vec::pop);
         Self(kept.unwrap_or_else(|| vec![0; HEADER + DATA].into_boxed_slice()))
@@ -28,20 +28,20 @@ impl Room {
     }
 }
 
-impl Deref for Room {
+impl Deref for FrameBuffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl DerefMut for Room {
+impl DerefMut for FrameBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }
 }
 
-impl Drop for Room {
+impl Drop for FrameBuffer {
     fn drop(&mut self) {
         let own = std::mem::take(&mut self.0);
         // A thread that is about to end keeps nothing.

@@ -11,7 +11,7 @@ pub const HEADER: usize = 4;
 pub const DATA: usize = (64 << 10) - HEADER;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     Hello,
     News,
     Open,
@@ -26,7 +26,7 @@ pub enum Kind {
     Still,
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 8] =
         [Self::Hello, Self::News, Self::Open, Self::Opened, Self::Data, Self::End, Self::Broken, Self::Still];
 
@@ -57,21 +57,21 @@ impl Kind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadFrame {
+pub enum MalformedFrame {
     #[error("it sent a frame of the unknown kind {0}")]
     Kind(u8),
     #[error("it sent a frame of {length} bytes, which is too long for what it is")]
-    TooLong { kind: Kind, length: usize },
+    TooLong { kind: FrameKind, length: usize },
     #[error("it sent something else than what was to come")]
-    OutOfTurn { wanted: Kind, found: Kind },
+    OutOfTurn { wanted: FrameKind, found: FrameKind },
     #[error("it says over and over that it lives, and nothing else")]
     Restless,
     #[error("it sent words that cannot be read: {0}")]
     Words(String),
 }
 
-pub fn header(kind: Kind, length: usize) -> Result<[u8; HEADER], BadFrame> {
-    let too_long = BadFrame::TooLong { kind, length };
+pub fn header(kind: FrameKind, length: usize) -> Result<[u8; HEADER], MalformedFrame> {
+    let too_long = MalformedFrame::TooLong { kind, length };
     if length > kind.most() {
         return Err(too_long);
     }
@@ -81,27 +81,27 @@ pub fn header(kind: Kind, length: usize) -> Result<[u8; HEADER], BadFrame> {
     Ok([kind.code(), high, middle, low])
 }
 
-pub fn read_header(bytes: [u8; HEADER]) -> Result<(Kind, usize), BadFrame> {
+pub fn read_header(bytes: [u8; HEADER]) -> Result<(FrameKind, usize), MalformedFrame> {
     let [code, high, middle, low] = bytes;
-    let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code).ok_or(BadFrame::Kind(code))?;
+    let kind = FrameKind::ALL.into_iter().find(|kind| kind.code() == code).ok_or(MalformedFrame::Kind(code))?;
     let length = usize::try_from(u32::from_be_bytes([0, high, middle, low])).unwrap_or(usize::MAX);
-    if length > kind.most() { Err(BadFrame::TooLong { kind, length }) } else { Ok((kind, length)) }
+    if length > kind.most() { Err(MalformedFrame::TooLong { kind, length }) } else { Ok((kind, length)) }
 }
 
 /// A frame of words, ready to be sent.
-pub fn words(kind: Kind, value: &impl Serialize) -> Result<Vec<u8>, BadFrame> {
-    let json = serde_json::to_vec(value).map_err(|why| BadFrame::Words(why.to_string()))?;
+pub fn words(kind: FrameKind, value: &impl Serialize) -> Result<Vec<u8>, MalformedFrame> {
+    let json = serde_json::to_vec(value).map_err(|why| MalformedFrame::Words(why.to_string()))?;
     let mut frame = header(kind, json.len())?.to_vec();
     frame.extend_from_slice(&json);
     Ok(frame)
 }
 
 /// The words in a frame of the kind that was to come.
-pub fn read_words<T: DeserializeOwned>(wanted: Kind, found: Kind, body: &[u8]) -> Result<T, BadFrame> {
+pub fn read_words<T: DeserializeOwned>(wanted: FrameKind, found: FrameKind, body: &[u8]) -> Result<T, MalformedFrame> {
     if wanted != found {
-        return Err(BadFrame::OutOfTurn { wanted, found });
+        return Err(MalformedFrame::OutOfTurn { wanted, found });
     }
-    serde_json::from_slice(body).map_err(|why| BadFrame::Words(why.to_string()))
+    serde_json::from_slice(body).map_err(|why| MalformedFrame::Words(why.to_string()))
 }
 
 #[cfg(test)]
@@ -110,11 +110,13 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        for kind in Kind::ALL {
+        for kind in FrameKind::ALL {
             for length in [0, 1, 255, 256, 65_532, 65_533, kind.most()] {
                 match header(kind, length) {
                     Ok(bytes) => assert_eq!(read_header(bytes), Ok((kind, length))),
-                    Err(why) => assert_eq!((why, length > kind.most()), (BadFrame::TooLong { kind, length }, true)),
+                    Err(why) => {
+                        assert_eq!((why, length > kind.most()), (MalformedFrame::TooLong { kind, length }, true));
+                    }
                 }
             }
         }
@@ -122,15 +124,15 @@ mod tests {
 
     #[test]
     fn what_is_unknown_or_too_long_is_refused() {
-        assert_eq!(read_header([0, 0, 0, 0]), Err(BadFrame::Kind(0)));
-        assert_eq!(read_header([9, 0, 0, 0]), Err(BadFrame::Kind(9)));
-        assert_eq!(read_header([6, 0, 0, 1]), Err(BadFrame::TooLong { kind: Kind::End, length: 1 }));
-        assert_eq!(read_header([3, 0, 4, 1]), Err(BadFrame::TooLong { kind: Kind::Open, length: 1025 }));
+        assert_eq!(read_header([0, 0, 0, 0]), Err(MalformedFrame::Kind(0)));
+        assert_eq!(read_header([9, 0, 0, 0]), Err(MalformedFrame::Kind(9)));
+        assert_eq!(read_header([6, 0, 0, 1]), Err(MalformedFrame::TooLong { kind: FrameKind::End, length: 1 }));
+        assert_eq!(read_header([3, 0, 4, 1]), Err(MalformedFrame::TooLong { kind: FrameKind::Open, length: 1025 }));
     }
 
     #[test]
     fn words_out_of_turn_are_refused() {
-        let found = read_words::<u8>(Kind::Open, Kind::Opened, b"1");
-        assert_eq!(found, Err(BadFrame::OutOfTurn { wanted: Kind::Open, found: Kind::Opened }));
+        let found = read_words::<u8>(FrameKind::Open, FrameKind::Opened, b"1");
+        assert_eq!(found, Err(MalformedFrame::OutOfTurn { wanted: FrameKind::Open, found: FrameKind::Opened }));
     }
 }

@@ -1,4 +1,4 @@
-//! Framing: how words and bytes are cut into frames, read and written.
+//! Frames: how words and bytes are cut up on a connection between two nodes.
 
 pub mod format;
 pub(crate) mod buffer;

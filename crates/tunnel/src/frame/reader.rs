@@ -1,4 +1,4 @@
-//! Reads and writes whole frames on a connection; a reader that is dropped half way goes on where it was.
+//! Framing: reads and writes whole frames on a connection; a reader that is dropped half way goes on where it was.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::Instant;
 
-use crate::frame::format::{self, BadFrame, HEADER, Kind};
-use crate::limit::large::{Room, SHORT};
+use crate::frame::format::{self, FrameKind, HEADER, MalformedFrame};
+use crate::limit::large::{LARGE_ABOVE, LargePermit};
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoFrame {
@@ -19,13 +19,13 @@ pub enum NoFrame {
     #[error("the connection broke: {0}")]
     Io(#[from] std::io::Error),
     #[error(transparent)]
-    Bad(#[from] BadFrame),
+    Bad(#[from] MalformedFrame),
 }
 
 /// The side of a connection that frames come from. What is read of a header stays here, so that whoever waits for the next
 /// frame may stop waiting at any time.
 #[derive(Debug)]
-pub struct Frames<R> {
+pub struct FrameReader<R> {
     from: R,
     header: [u8; HEADER],
     have: usize,
@@ -38,31 +38,31 @@ pub struct Frames<R> {
 const SIGNS: u64 = 64;
 const SIGNS_A_SECOND: u64 = 8;
 
-impl<R: AsyncRead + Unpin> Frames<R> {
+impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub fn new(from: R) -> Self {
         Self { from, header: [0; HEADER], have: 0, signs: 0, since: Instant::now() }
     }
 
     /// The next frame's kind, and how many bytes follow. May be dropped at any await.
-    pub async fn next(&mut self) -> Result<(Kind, usize), NoFrame> {
+    pub async fn next(&mut self) -> Result<(FrameKind, usize), NoFrame> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Kind, usize), NoFrame>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(FrameKind, usize), NoFrame>> {
         while let Some(rest) = self.header.get_mut(self.have..).filter(|rest| !rest.is_empty()) {
-            let mut room = ReadBuf::new(rest);
-            ready!(Pin::new(&mut self.from).poll_read(cx, &mut room))?;
-            match room.filled().len() {
+            let mut buffer = ReadBuf::new(rest);
+            ready!(Pin::new(&mut self.from).poll_read(cx, &mut buffer))?;
+            match buffer.filled().len() {
                 0 => return Poll::Ready(Err(NoFrame::Over)),
                 read => self.have += read,
             }
         }
         self.have = 0;
         let (kind, length) = format::read_header(self.header)?;
-        if length == 0 && matches!(kind, Kind::Still | Kind::Data) {
+        if length == 0 && matches!(kind, FrameKind::Still | FrameKind::Data) {
             self.signs += 1;
             if self.signs > SIGNS && self.signs > SIGNS + SIGNS_A_SECOND * self.since.elapsed().as_secs() {
-                return Poll::Ready(Err(BadFrame::Restless.into()));
+                return Poll::Ready(Err(MalformedFrame::Restless.into()));
             }
         }
         Poll::Ready(Ok((kind, length)))
@@ -75,18 +75,18 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     /// Some of the bytes that follow the header: at least one, and then all that is there without waiting. Decrypted bytes
     /// come in small parts, and each time that they are passed on costs a call to the system.
-    pub async fn some(&mut self, room: &mut [u8]) -> Result<usize, NoFrame> {
-        let mut room = ReadBuf::new(room);
-        poll_fn(|cx| self.poll_some(cx, &mut room)).await?;
-        Ok(room.filled().len())
+    pub async fn some(&mut self, buffer: &mut [u8]) -> Result<usize, NoFrame> {
+        let mut buffer = ReadBuf::new(buffer);
+        poll_fn(|cx| self.poll_some(cx, &mut buffer)).await?;
+        Ok(buffer.filled().len())
     }
 
-    fn poll_some(&mut self, cx: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<Result<(), NoFrame>> {
-        while room.remaining() > 0 {
-            let before = room.filled().len();
-            let read = Pin::new(&mut self.from).poll_read(cx, room);
+    fn poll_some(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<(), NoFrame>> {
+        while buffer.remaining() > 0 {
+            let before = buffer.filled().len();
+            let read = Pin::new(&mut self.from).poll_read(cx, buffer);
             match read {
-                Poll::Ready(Ok(())) if room.filled().len() > before => {}
+                Poll::Ready(Ok(())) if buffer.filled().len() > before => {}
                 // What is wrong is found again by whoever reads on.
                 _ if before > 0 => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(())) => return Poll::Ready(Err(NoFrame::Over)),
@@ -98,37 +98,45 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     }
 
     /// The words of the wanted kind; signs of life before them are passed over.
-    pub async fn words<T: DeserializeOwned>(&mut self, wanted: Kind) -> Result<T, NoFrame> {
+    pub async fn words<T: DeserializeOwned>(&mut self, wanted: FrameKind) -> Result<T, NoFrame> {
         let first = self.next().await?;
         self.words_from(first, wanted).await
     }
 
     /// The same, from a frame on whose header is read.
-    pub async fn words_from<T: DeserializeOwned>(&mut self, first: (Kind, usize), wanted: Kind) -> Result<T, NoFrame> {
+    pub async fn words_from<T: DeserializeOwned>(
+        &mut self,
+        first: (FrameKind, usize),
+        wanted: FrameKind,
+    ) -> Result<T, NoFrame> {
         let length = self.length_from(first, wanted).await?;
         self.read(wanted, length).await
     }
 
-    /// The same of a kind that may be long: then only when there is room for it.
-    pub async fn long_words<T: DeserializeOwned>(&mut self, wanted: Kind, room: &mut Room<'_>) -> Result<T, NoFrame> {
+    /// The same of a kind that may be large: then only when there is room for it.
+    pub async fn large_words<T: DeserializeOwned>(
+        &mut self,
+        wanted: FrameKind,
+        permit: &mut LargePermit<'_>,
+    ) -> Result<T, NoFrame> {
         let first = self.next().await?;
         let length = self.length_from(first, wanted).await?;
-        if length > SHORT {
-            room.enter().await;
+        if length > LARGE_ABOVE {
+            permit.take().await;
         }
         self.read(wanted, length).await
     }
 
-    async fn length_from(&mut self, first: (Kind, usize), wanted: Kind) -> Result<usize, NoFrame> {
+    async fn length_from(&mut self, first: (FrameKind, usize), wanted: FrameKind) -> Result<usize, NoFrame> {
         let (mut found, mut length) = first;
-        while found == Kind::Still {
+        while found == FrameKind::Still {
             (found, length) = self.next().await?;
         }
         // Asked before anything is kept: nobody sends a long frame of another kind.
-        if found == wanted { Ok(length) } else { Err(BadFrame::OutOfTurn { wanted, found }.into()) }
+        if found == wanted { Ok(length) } else { Err(MalformedFrame::OutOfTurn { wanted, found }.into()) }
     }
 
-    async fn read<T: DeserializeOwned>(&mut self, kind: Kind, length: usize) -> Result<T, NoFrame> {
+    async fn read<T: DeserializeOwned>(&mut self, kind: FrameKind, length: usize) -> Result<T, NoFrame> {
         let mut body = Vec::new();
         let limit = u64::try_from(length).unwrap_or(u64::MAX);
         if (&mut self.from).take(limit).read_to_end(&mut body).await? < length {
@@ -142,18 +150,22 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     }
 }
 
-pub async fn say<W: AsyncWrite + Unpin>(to: &mut W, kind: Kind, words: &impl Serialize) -> Result<(), NoFrame> {
-    say_frame(to, &format::words(kind, words)?).await
+pub async fn send_words<W: AsyncWrite + Unpin>(
+    to: &mut W,
+    kind: FrameKind,
+    words: &impl Serialize,
+) -> Result<(), NoFrame> {
+    send_frame(to, &format::words(kind, words)?).await
 }
 
 /// The same of words that are in a frame already.
-pub async fn say_frame<W: AsyncWrite + Unpin>(to: &mut W, frame: &[u8]) -> Result<(), NoFrame> {
+pub async fn send_frame<W: AsyncWrite + Unpin>(to: &mut W, frame: &[u8]) -> Result<(), NoFrame> {
     to.write_all(frame).await?;
     Ok(to.flush().await?)
 }
 
 /// A frame that is nothing but its kind.
-pub async fn sign<W: AsyncWrite + Unpin>(to: &mut W, kind: Kind) -> Result<(), NoFrame> {
+pub async fn send_empty<W: AsyncWrite + Unpin>(to: &mut W, kind: FrameKind) -> Result<(), NoFrame> {
     to.write_all(&format::header(kind, 0)?).await?;
     Ok(to.flush().await?)
 }
@@ -167,9 +179,9 @@ mod tests {
     /// Each costs who sends it four bytes, and who reads it a turn.
     #[tokio::test(start_paused = true)]
     async fn who_says_nothing_over_and_over_is_not_heard_for_ever() {
-        for kind in [Kind::Still, Kind::Data] {
+        for kind in [FrameKind::Still, FrameKind::Data] {
             let said = format::header(kind, 0).unwrap().repeat(1_000);
-            let mut frames = Frames::new(said.as_slice());
+            let mut frames = FrameReader::new(said.as_slice());
             for _ in 0..SIGNS {
                 assert_eq!(frames.next().await.unwrap(), (kind, 0));
             }
@@ -177,7 +189,7 @@ mod tests {
             for _ in 0..SIGNS_A_SECOND * 2 {
                 assert_eq!(frames.next().await.unwrap(), (kind, 0));
             }
-            assert!(matches!(frames.next().await, Err(NoFrame::Bad(BadFrame::Restless))));
+            assert!(matches!(frames.next().await, Err(NoFrame::Bad(MalformedFrame::Restless))));
         }
     }
 }

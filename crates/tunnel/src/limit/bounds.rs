@@ -1,4 +1,4 @@
-//! How many may be here at once: as many as there are descriptors for, and never so many that one node has them all.
+//! How many may be here at once: as many as there are file descriptors for, and never all of them for one node.
 
 /// Handshakes at once. Each keeps some tens of kilobytes, and takes a fraction of a millisecond of work.
 pub const STRANGERS: usize = 1_024;

@@ -1,26 +1,20 @@
-//! Who is let in how often: strangers cost little, and no peer takes the place of all others.
+//! Admission control for peers and strangers: how many handshakes, connections, windows and streams there may be at once.
+//!
+//! Strangers cost little: a rate limit for each address, and the oldest that has not finished makes room for others (load
+//! shedding). No peer takes the place of all others: a quota for each node.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use ground::quota::{Quota, QuotaPermit};
 use identity::principal::NodeName;
 use tokio::sync::oneshot;
 
-use crate::dial::choose::By;
+use crate::limit::address::AddressLimits;
 use crate::limit::bounds::{Bounds, CONNECTIONS, CONNECTIONS_OF_ONE, STREAMS, STREAMS_OF_ONE};
-use crate::limit::large::Long;
-
-/// Of one address: machines behind one address, or one that has just come back, want many at once.
-pub const OF_ONE_ADDRESS: usize = 256;
-/// So many handshakes may fail from one address within the time; then it has one at a time, and no more of them than the pace
-/// says, until it has been calm so long. To be sent away costs a fraction of what a stranger spends on a handshake.
-pub const FAILURES: u32 = 16;
-pub const CALM: Duration = Duration::from_secs(10);
-pub const PACE: Duration = Duration::from_millis(100);
-/// Addresses that are remembered: a flood from more of them forgets those that do nothing.
-const ADDRESSES: usize = 16_384;
+use crate::limit::large::LargeMessages;
 
 /// Connections of one node over QUIC: each carries many streams, so callers have one for each who calls there, and come over
 /// TLS when that is one too many.
@@ -33,230 +27,133 @@ pub const CARRIED: usize = 1_024;
 pub const CARRIED_OF_ONE: usize = CARRIED / 4;
 
 #[derive(Debug)]
-pub struct Door {
+pub struct ConnectionLimits {
     pub bounds: Bounds,
-    inside: Mutex<Inside>,
-    pub long: Long,
+    pub large: LargeMessages,
+    strangers: Mutex<Strangers>,
+    connections: NodeQuota,
+    quic: NodeQuota,
+    wide: NodeQuota,
+    carried: NodeQuota,
+    streams: NodeQuota,
+    /// Connections over TLS, and streams.
+    sockets: NodeQuota,
 }
 
-impl Default for Door {
-    fn default() -> Self {
-        Self::new(Bounds::default())
-    }
-}
+/// By node, whoever speaks there: else one machine with two users had all of them.
+type NodeQuota = Arc<Quota<NodeName>>;
 
 #[derive(Debug, Default)]
-struct Inside {
+struct Strangers {
     next: u64,
     /// Oldest first: those that do not finish are there.
-    strangers: VecDeque<(u64, oneshot::Sender<()>)>,
-    addresses: HashMap<IpAddr, Address>,
-    shares: [Share; 6],
+    waiting: VecDeque<(u64, oneshot::Sender<()>)>,
+    addresses: AddressLimits,
 }
 
-/// Of what there is so much for all, and less for one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Of {
-    Connections,
-    Quic,
-    Wide,
-    Carried,
-    Streams,
-    /// Those over TLS, and streams.
-    Sockets,
-}
-
-impl Of {
-    const fn bounds(self, bounds: Bounds) -> (usize, usize) {
-        match self {
-            Self::Connections => (CONNECTIONS, CONNECTIONS_OF_ONE),
-            Self::Quic => (CONNECTIONS, QUIC_OF_ONE),
-            Self::Wide => (WIDE, WIDE_OF_ONE),
-            Self::Carried => (CARRIED, CARRIED_OF_ONE),
-            Self::Streams => (STREAMS, STREAMS_OF_ONE),
-            Self::Sockets => (bounds.sockets, bounds.sockets_of_one),
-        }
-    }
-
-    /// What one of them is counted as.
-    fn all(self) -> impl Iterator<Item = Self> {
-        let is_socket = matches!(self, Self::Connections | Self::Streams);
-        [Some(self), is_socket.then_some(Self::Sockets)].into_iter().flatten()
-    }
-}
-
-#[derive(Debug, Default)]
-struct Share {
-    all: usize,
-    by_node: HashMap<NodeName, usize>,
-}
-
-impl Share {
-    fn of(&self, node: &NodeName) -> usize {
-        self.by_node.get(node).copied().unwrap_or_default()
-    }
-}
-
-#[derive(Debug, Default)]
-struct Address {
-    at_once: usize,
-    failures: u32,
-    failed: Option<Instant>,
-    /// When it was last let try although it is suspect.
-    tried: Option<Instant>,
-}
-
-/// A stranger's place while it shows who it is. Dropped before `let_in`: it failed.
+/// A stranger's place while it shows who it is. Dropped before it is admitted: it failed.
 #[derive(Debug)]
-pub struct Knock {
-    door: Arc<Door>,
+pub struct PendingHandshake {
+    limits: Arc<ConnectionLimits>,
     number: u64,
-    address: IpAddr,
+    from: IpAddr,
     evicted: oneshot::Receiver<()>,
     is_peer: bool,
 }
 
 /// A connection of a peer on this node.
 #[derive(Debug)]
-pub struct Guest {
-    _taken: Taken,
+pub struct ConnectionPermit {
+    _connection: QuotaPermit<NodeName>,
+    _socket: Option<QuotaPermit<NodeName>>,
 }
 
 /// Room for much that nobody has read yet.
 #[derive(Debug)]
-pub struct Wide {
-    _taken: Taken,
+pub struct WindowPermit {
+    _window: QuotaPermit<NodeName>,
 }
 
 /// A peer's stream.
 #[derive(Debug)]
-pub struct Seat {
-    _taken: Taken,
+pub struct StreamPermit {
+    _stream: QuotaPermit<NodeName>,
+    _socket: QuotaPermit<NodeName>,
 }
 
-/// A part of a node's share, given back when dropped.
-#[derive(Debug)]
-struct Taken {
-    door: Arc<Door>,
-    node: NodeName,
-    of: Of,
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self::new(Bounds::default())
+    }
 }
 
-impl Door {
+impl ConnectionLimits {
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, inside: Mutex::default(), long: Long::default() }
+        let quota = |of_all, of_one| Arc::new(Quota::new(of_all, of_one));
+        Self {
+            bounds,
+            large: LargeMessages::default(),
+            strangers: Mutex::default(),
+            connections: quota(CONNECTIONS, CONNECTIONS_OF_ONE),
+            quic: quota(CONNECTIONS, QUIC_OF_ONE),
+            wide: quota(WIDE, WIDE_OF_ONE),
+            carried: quota(CARRIED, CARRIED_OF_ONE),
+            streams: quota(STREAMS, STREAMS_OF_ONE),
+            sockets: quota(bounds.sockets, bounds.sockets_of_one),
+        }
     }
 
     /// Nothing: whoever it is has to go.
-    pub fn knock(self: &Arc<Self>, from: IpAddr, now: Instant) -> Option<Knock> {
-        let (address, mut inside) = (network(from), self.inside());
-        if Of::Connections.all().any(|of| inside.share(of).all >= of.bounds(self.bounds).0) {
+    pub fn begin_handshake(self: &Arc<Self>, from: IpAddr, now: Instant) -> Option<PendingHandshake> {
+        if self.connections.is_full() || self.sockets.is_full() {
             return None;
         }
-        if inside.addresses.len() >= ADDRESSES {
-            inside.addresses.retain(|_, known| known.at_once > 0 || known.is_suspect(now));
-            if inside.addresses.len() >= ADDRESSES {
-                inside.addresses.retain(|_, known| known.at_once > 0);
-            }
-        }
-        let known = inside.addresses.entry(address).or_default();
-        if known.failed.is_some_and(|at| now.duration_since(at) >= CALM) {
-            (known.failures, known.failed, known.tried) = (0, None, None);
-        }
-        if !known.may_try(now) {
+        let mut strangers = self.lock();
+        if !strangers.addresses.begin(from, now) {
             return None;
         }
-        known.tried = known.is_suspect(now).then_some(now);
-        known.at_once += 1;
-        if inside.strangers.len() >= self.bounds.strangers {
+        if strangers.waiting.len() >= self.bounds.strangers {
             // Whoever has not finished for longest makes room.
-            inside.strangers.pop_front().map(|(_, evict)| evict.send(()));
+            strangers.waiting.pop_front().map(|(_, evict)| evict.send(()));
         }
         let (evict, evicted) = oneshot::channel();
-        let number = inside.next;
-        inside.next += 1;
-        inside.strangers.push_back((number, evict));
-        drop(inside);
-        Some(Knock { door: Arc::clone(self), number, address, evicted, is_peer: false })
+        let number = strangers.next;
+        strangers.next += 1;
+        strangers.waiting.push_back((number, evict));
+        drop(strangers);
+        Some(PendingHandshake { limits: Arc::clone(self), number, from, evicted, is_peer: false })
     }
 
     /// Would whoever comes from there have to go? Nothing is counted.
-    pub fn turns_away(&self, from: IpAddr, now: Instant) -> bool {
-        self.inside().addresses.get(&network(from)).is_some_and(|known| !known.may_try(now))
+    pub fn would_refuse(&self, from: IpAddr, now: Instant) -> bool {
+        self.lock().addresses.would_refuse(from, now)
     }
 
     /// How many are showing who they are.
     pub fn strangers(&self) -> usize {
-        self.inside().strangers.len()
+        self.lock().waiting.len()
     }
 
-    /// By node, whoever speaks there: else one machine with two users had all of them.
-    pub fn sit(self: &Arc<Self>, node: &NodeName) -> Option<Seat> {
-        Some(Seat { _taken: self.take(node, Of::Streams)? })
+    pub fn take_stream(&self, node: &NodeName) -> Option<StreamPermit> {
+        Some(StreamPermit { _stream: self.streams.take(node)?, _socket: self.sockets.take(node)? })
     }
 
     /// For a connection over QUIC on which something is allowed.
-    pub fn widen(self: &Arc<Self>, node: &NodeName) -> Option<Wide> {
-        Some(Wide { _taken: self.take(node, Of::Wide)? })
+    pub fn take_window(&self, node: &NodeName) -> Option<WindowPermit> {
+        Some(WindowPermit { _window: self.wide.take(node)? })
     }
 
-    /// A peer that a relay brought. It did not knock here.
-    pub fn let_in_by_relay(self: &Arc<Self>, node: &NodeName) -> Option<Guest> {
-        Some(Guest { _taken: self.take(node, Of::Carried)? })
+    /// A peer that a relay brought. It made no handshake with strangers here.
+    pub fn admit_relayed(&self, node: &NodeName) -> Option<ConnectionPermit> {
+        Some(ConnectionPermit { _connection: self.carried.take(node)?, _socket: None })
     }
 
-    fn take(self: &Arc<Self>, node: &NodeName, of: Of) -> Option<Taken> {
-        let mut inside = self.inside();
-        let is_full = |of: Of| {
-            let ((most, of_one), share) = (of.bounds(self.bounds), inside.share(of));
-            share.all >= most || share.of(node) >= of_one
-        };
-        if of.all().any(is_full) {
-            return None;
-        }
-        for of in of.all() {
-            let share = inside.share(of);
-            share.all += 1;
-            *share.by_node.entry(node.clone()).or_default() += 1;
-        }
-        drop(inside);
-        Some(Taken { door: Arc::clone(self), node: node.clone(), of })
-    }
-
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Strangers> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inside {
-    const fn share(&mut self, of: Of) -> &mut Share {
-        let [connections, quic, wide, carried, streams, sockets] = &mut self.shares;
-        match of {
-            Of::Connections => connections,
-            Of::Quic => quic,
-            Of::Wide => wide,
-            Of::Carried => carried,
-            Of::Streams => streams,
-            Of::Sockets => sockets,
-        }
-    }
-}
-
-impl Address {
-    fn is_suspect(&self, now: Instant) -> bool {
-        self.failures >= FAILURES && self.failed.is_some_and(|at| now.duration_since(at) < CALM)
-    }
-
-    fn may_try(&self, now: Instant) -> bool {
-        if self.is_suspect(now) {
-            self.at_once == 0 && self.tried.is_none_or(|at| now.duration_since(at) >= PACE)
-        } else {
-            self.at_once < OF_ONE_ADDRESS
-        }
-    }
-}
-
-impl Knock {
+impl PendingHandshake {
     /// Waits until it has to make room for others.
     pub async fn evicted(&mut self) {
         if (&mut self.evicted).await.is_err() {
@@ -265,69 +162,40 @@ impl Knock {
     }
 
     /// Nothing if that node has as many as one may have.
-    pub fn let_in(mut self, node: &NodeName, by: By) -> Option<Guest> {
+    pub fn admit_tls(mut self, node: &NodeName) -> Option<ConnectionPermit> {
         self.is_peer = true;
-        let of = match by {
-            By::Tls => Of::Connections,
-            By::Quic => Of::Quic,
-        };
-        Some(Guest { _taken: self.door.take(node, of)? })
+        let connection = self.limits.connections.take(node)?;
+        Some(ConnectionPermit { _connection: connection, _socket: Some(self.limits.sockets.take(node)?) })
+    }
+
+    /// The same; all of them have one socket together.
+    pub fn admit_quic(mut self, node: &NodeName) -> Option<ConnectionPermit> {
+        self.is_peer = true;
+        Some(ConnectionPermit { _connection: self.limits.quic.take(node)?, _socket: None })
     }
 }
 
-impl Drop for Knock {
+impl Drop for PendingHandshake {
     fn drop(&mut self) {
-        let mut inside = self.door.inside();
-        inside.strangers.retain(|(number, _)| *number != self.number);
-        if let Some(known) = inside.addresses.get_mut(&self.address) {
-            known.at_once = known.at_once.saturating_sub(1);
-            if !self.is_peer {
-                known.failures = known.failures.saturating_add(1);
-                known.failed = Some(Instant::now());
-            } else if known.at_once == 0 {
-                inside.addresses.remove(&self.address);
-            } else {
-                // A member is there: what a busy one breaks off, since another way was faster, is no flood.
-                (known.failures, known.failed, known.tried) = (0, None, None);
-            }
-        }
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        let mut inside = self.door.inside();
-        for of in self.of.all() {
-            let share = inside.share(of);
-            share.all = share.all.saturating_sub(1);
-            if let Some(count) = share.by_node.get_mut(&self.node) {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    share.by_node.remove(&self.node);
-                }
-            }
-        }
-    }
-}
-
-/// Whoever has one address of the newer kind has a whole network of them.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(_) => address.to_canonical(),
-        IpAddr::V6(ip) => {
-            let [a, b, c, d, ..] = ip.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
-        }
+        let mut strangers = self.limits.lock();
+        strangers.waiting.retain(|(number, _)| *number != self.number);
+        strangers.addresses.end(self.from, self.is_peer);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::address::{CALM, FAILURES, PACE};
     use crate::limit::bounds::STRANGERS;
 
     fn node(name: &str) -> NodeName {
         name.parse().unwrap()
+    }
+
+    fn is_empty(limits: &ConnectionLimits) -> bool {
+        let ConnectionLimits { connections, quic, wide, carried, streams, sockets, .. } = limits;
+        [connections, quic, wide, carried, streams, sockets].into_iter().all(|quota| quota.is_empty())
     }
 
     fn address(n: u16) -> IpAddr {
@@ -337,53 +205,54 @@ mod tests {
 
     #[test]
     fn an_address_whose_handshakes_fail_has_one_at_a_time_until_it_is_calm() {
-        let (door, now) = (Arc::<Door>::default(), Instant::now());
+        let (limits, now) = (Arc::<ConnectionLimits>::default(), Instant::now());
         for _ in 0..FAILURES {
-            assert!(door.knock(address(1), now).is_some());
+            assert!(limits.begin_handshake(address(1), now).is_some());
         }
         let now = Instant::now();
-        let one = door.knock(address(1), now).unwrap();
-        assert!(door.knock(address(1), now).is_none());
-        assert!(door.knock(address(2), now).is_some(), "others are not bothered");
-        assert!(door.knock(address(1), now + CALM * 2).is_some());
+        let one = limits.begin_handshake(address(1), now).unwrap();
+        assert!(limits.begin_handshake(address(1), now).is_none());
+        assert!(limits.begin_handshake(address(2), now).is_some(), "others are not bothered");
+        assert!(limits.begin_handshake(address(1), now + CALM * 2).is_some());
         drop(one);
     }
 
     #[test]
     fn a_suspect_tries_no_faster_than_the_pace() {
-        let (door, now) = (Arc::<Door>::default(), Instant::now());
-        (0..FAILURES).for_each(|_| drop(door.knock(address(1), now).unwrap()));
+        let (limits, now) = (Arc::<ConnectionLimits>::default(), Instant::now());
+        (0..FAILURES).for_each(|_| drop(limits.begin_handshake(address(1), now).unwrap()));
         let now = Instant::now();
-        drop(door.knock(address(1), now).unwrap());
-        assert!(door.turns_away(address(1), now) && !door.turns_away(address(2), now));
-        assert!(door.knock(address(1), now + PACE / 2).is_none());
-        drop(door.knock(address(1), now + PACE).unwrap());
-        assert!(door.knock(address(1), now + PACE).is_none());
+        drop(limits.begin_handshake(address(1), now).unwrap());
+        assert!(limits.would_refuse(address(1), now) && !limits.would_refuse(address(2), now));
+        assert!(limits.begin_handshake(address(1), now + PACE / 2).is_none());
+        drop(limits.begin_handshake(address(1), now + PACE).unwrap());
+        assert!(limits.begin_handshake(address(1), now + PACE).is_none());
         let calm = Instant::now() + CALM;
-        assert!((0..FAILURES).all(|_| door.knock(address(1), calm).is_some()), "until it has been calm");
+        assert!((0..FAILURES).all(|_| limits.begin_handshake(address(1), calm).is_some()), "until it has been calm");
     }
 
     #[test]
     fn a_peer_that_is_known_fails_nothing() {
-        let (door, now) = (Arc::<Door>::default(), Instant::now());
-        let guests: Vec<Guest> = (0..FAILURES * 2)
-            .map(|_| door.knock(address(1), now).unwrap().let_in(&node("a"), By::Tls).unwrap())
+        let (limits, now) = (Arc::<ConnectionLimits>::default(), Instant::now());
+        let guests: Vec<ConnectionPermit> = (0..FAILURES * 2)
+            .map(|_| limits.begin_handshake(address(1), now).unwrap().admit_tls(&node("a")).unwrap())
             .collect();
-        let both = (door.knock(address(1), Instant::now()), door.knock(address(1), Instant::now()));
+        let both =
+            (limits.begin_handshake(address(1), Instant::now()), limits.begin_handshake(address(1), Instant::now()));
         assert!(both.0.is_some() && both.1.is_some());
-        assert_eq!((guests.len(), door.strangers()), (32, 2));
+        assert_eq!((guests.len(), limits.strangers()), (32, 2));
         drop(both);
         for _ in 0..FAILURES {
-            drop(door.knock(address(1), Instant::now()).unwrap());
-            drop(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a"), By::Tls));
+            drop(limits.begin_handshake(address(1), Instant::now()).unwrap());
+            drop(limits.begin_handshake(address(1), Instant::now()).unwrap().admit_tls(&node("a")));
         }
-        assert!(!door.turns_away(address(1), Instant::now()), "between those that fail, some are believed");
+        assert!(!limits.would_refuse(address(1), Instant::now()), "between those that fail, some are believed");
     }
 
     #[test]
     fn one_node_leaves_connections_to_others() {
-        let (door, now) = (Arc::<Door>::default(), Instant::now());
-        let let_in = |at: &str| door.knock(address(1), now).unwrap().let_in(&node(at), By::Tls);
+        let (limits, now) = (Arc::<ConnectionLimits>::default(), Instant::now());
+        let let_in = |at: &str| limits.begin_handshake(address(1), now).unwrap().admit_tls(&node(at));
         let guests: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| let_in("a").unwrap()).collect();
         assert!(let_in("a").is_none());
         assert!(let_in("b").is_some());
@@ -393,59 +262,57 @@ mod tests {
 
     #[test]
     fn the_oldest_stranger_makes_room() {
-        let (door, now) = (Arc::<Door>::default(), Instant::now());
-        let mut all: Vec<Knock> =
-            (0..STRANGERS).map(|n| door.knock(address(u16::try_from(n).unwrap()), now).unwrap()).collect();
+        let (limits, now) = (Arc::<ConnectionLimits>::default(), Instant::now());
+        let mut all: Vec<PendingHandshake> =
+            (0..STRANGERS).map(|n| limits.begin_handshake(address(u16::try_from(n).unwrap()), now).unwrap()).collect();
         assert!(all[0].evicted.try_recv().is_err());
-        let _new = door.knock(address(60_000), now).unwrap();
+        let _new = limits.begin_handshake(address(60_000), now).unwrap();
         assert!(all[0].evicted.try_recv().is_ok());
         assert!(all[1].evicted.try_recv().is_err());
-        assert_eq!(door.strangers(), STRANGERS);
+        assert_eq!(limits.strangers(), STRANGERS);
     }
 
     #[test]
     fn one_node_leaves_streams_to_others() {
-        let door = Arc::<Door>::default();
+        let limits = Arc::<ConnectionLimits>::default();
         let (one, other) = (node("a"), node("b"));
-        let seats: Vec<Seat> = (0..STREAMS_OF_ONE).map(|_| door.sit(&one).unwrap()).collect();
-        assert!(door.sit(&one).is_none());
-        assert!(door.sit(&other).is_some());
+        let seats: Vec<StreamPermit> = (0..STREAMS_OF_ONE).map(|_| limits.take_stream(&one).unwrap()).collect();
+        assert!(limits.take_stream(&one).is_none());
+        assert!(limits.take_stream(&other).is_some());
         drop(seats);
-        assert!(door.sit(&one).is_some());
+        assert!(limits.take_stream(&one).is_some());
     }
 
     #[test]
     fn each_share_is_counted_by_itself() {
-        let door = Arc::<Door>::default();
-        let carried: Vec<Guest> = (0..CARRIED_OF_ONE).map(|_| door.let_in_by_relay(&node("a")).unwrap()).collect();
-        assert!(door.let_in_by_relay(&node("a")).is_none());
-        assert!(door.let_in_by_relay(&node("b")).is_some());
-        assert!(door.sit(&node("a")).is_some());
-        assert!(door.knock(address(1), Instant::now()).unwrap().let_in(&node("a"), By::Tls).is_some());
+        let limits = Arc::<ConnectionLimits>::default();
+        let carried: Vec<ConnectionPermit> =
+            (0..CARRIED_OF_ONE).map(|_| limits.admit_relayed(&node("a")).unwrap()).collect();
+        assert!(limits.admit_relayed(&node("a")).is_none());
+        assert!(limits.admit_relayed(&node("b")).is_some());
+        assert!(limits.take_stream(&node("a")).is_some());
+        assert!(limits.begin_handshake(address(1), Instant::now()).unwrap().admit_tls(&node("a")).is_some());
         drop(carried);
-        assert!(door.let_in_by_relay(&node("a")).is_some());
-        assert!(door.inside().shares.iter().all(|share| share.all == 0 && share.by_node.is_empty()));
+        assert!(limits.admit_relayed(&node("a")).is_some());
+        assert!(is_empty(&limits));
     }
 
     #[test]
     fn where_there_are_few_descriptors_one_node_leaves_some_to_others() {
-        let (door, now) = (Arc::new(Door::new(Bounds::of(Some(1_024)))), Instant::now());
-        let most = door.bounds.sockets_of_one;
-        let let_in = |at: &str, by: By| door.knock(address(1), now)?.let_in(&node(at), by);
-        let guests: Vec<_> = (0..most / 2).map(|_| let_in("a", By::Tls).unwrap()).collect();
-        let seats: Vec<_> = (most / 2..most).map(|_| door.sit(&node("a")).unwrap()).collect();
-        assert!(let_in("a", By::Tls).is_none() && door.sit(&node("a")).is_none());
-        assert!(let_in("a", By::Quic).is_some(), "it has none of its own");
-        let others: Vec<_> = (most..door.bounds.sockets).map(|_| door.sit(&node("b")).unwrap()).collect();
-        assert!(door.sit(&node("c")).is_none() && door.knock(address(2), now).is_none(), "the rest is not theirs");
+        let (limits, now) = (Arc::new(ConnectionLimits::new(Bounds::of(Some(1_024)))), Instant::now());
+        let most = limits.bounds.sockets_of_one;
+        let let_in = |at: &str| limits.begin_handshake(address(1), now)?.admit_tls(&node(at));
+        let guests: Vec<_> = (0..most / 2).map(|_| let_in("a").unwrap()).collect();
+        let seats: Vec<_> = (most / 2..most).map(|_| limits.take_stream(&node("a")).unwrap()).collect();
+        assert!(let_in("a").is_none() && limits.take_stream(&node("a")).is_none());
+        let by_quic = |at: &str| limits.begin_handshake(address(1), now)?.admit_quic(&node(at));
+        assert!(by_quic("a").is_some(), "it has none of its own");
+        let others: Vec<_> = (most..limits.bounds.sockets).map(|_| limits.take_stream(&node("b")).unwrap()).collect();
+        assert!(
+            limits.take_stream(&node("c")).is_none() && limits.begin_handshake(address(2), now).is_none(),
+            "the rest is not theirs"
+        );
         drop((guests, seats, others));
-        assert!(door.inside().shares.iter().all(|share| share.all == 0 && share.by_node.is_empty()));
-    }
-
-    #[test]
-    fn a_whole_network_of_the_newer_addresses_is_one() {
-        let [a, b] = ["2001:db8::1", "2001:db8::2"].map(|text| network(text.parse().unwrap()));
-        assert_eq!(a, b);
-        assert_eq!(network("::ffff:10.0.0.1".parse().unwrap()), address(1));
+        assert!(is_empty(&limits));
     }
 }

@@ -6,14 +6,20 @@ use identity::principal::Principal;
 use tokio::net::TcpStream;
 use wire::peer::Declined;
 
-use crate::dial::destination::Wanted;
-use crate::dial::{Dialer, NoStream, Stream};
-use crate::local::socks_words::Reply;
+use crate::dial::destination::Destination;
+use crate::dial::dialer::Dialer;
+use crate::dial::no_stream::NoStream;
+use crate::dial::stream::DialedStream;
+use crate::local::socks_words::SocksReply;
 
 pub trait Opens: Send + Sync + 'static {
     type Stream: Carries;
 
-    fn open(&self, who: &Principal, wanted: &Wanted) -> impl Future<Output = Result<Self::Stream, Unopened>> + Send;
+    fn open(
+        &self,
+        who: &Principal,
+        wanted: &Destination,
+    ) -> impl Future<Output = Result<Self::Stream, Unopened>> + Send;
 }
 
 /// A stream that is open on its far side.
@@ -26,45 +32,45 @@ pub trait Carries: Send + 'static {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Unopened {
-    pub reply: Reply,
+    pub reply: SocksReply,
     pub why: String,
 }
 
 impl Opens for Dialer {
-    type Stream = Stream;
+    type Stream = DialedStream;
 
-    async fn open(&self, who: &Principal, wanted: &Wanted) -> Result<Stream, Unopened> {
+    async fn open(&self, who: &Principal, wanted: &Destination) -> Result<DialedStream, Unopened> {
         Self::open(self, who, wanted).await.map_err(|why| Unopened { reply: reply(&why), why: why.to_string() })
     }
 }
 
-impl Carries for Stream {
+impl Carries for DialedStream {
     async fn carry(self, socket: TcpStream) {
         Self::carry(self, socket).await;
     }
 }
 
-const fn reply(why: &NoStream) -> Reply {
+const fn reply(why: &NoStream) -> SocksReply {
     match why {
-        NoStream::NotAtHome(_) | NoStream::NotAllowed { .. } => Reply::NotAllowed,
-        NoStream::NotATarget(_) | NoStream::NotThere { .. } | NoStream::WhichOne { .. } => Reply::NoHost,
-        NoStream::NoWay { .. } => Reply::NoWay,
+        NoStream::NotAtHome(_) | NoStream::NotAllowed { .. } => SocksReply::NotAllowed,
+        NoStream::NotATarget(_) | NoStream::NotThere { .. } | NoStream::WhichOne { .. } => SocksReply::NoHost,
+        NoStream::NoWay { .. } => SocksReply::NoWay,
         NoStream::Declined { why, .. } => match why {
             Declined::NotAllowed
             | Declined::NotBelieved { .. }
             | Declined::TooOld
             | Declined::Stale
-            | Declined::Suspended { .. } => Reply::NotAllowed,
-            Declined::ServiceDown => Reply::Refused,
-            Declined::ServiceSilent => Reply::TimedOut,
-            Declined::NoRelay | Declined::NotWaiting => Reply::NoWay,
-            Declined::TooMany | Declined::Stopping => Reply::Failed,
+            | Declined::Suspended { .. } => SocksReply::NotAllowed,
+            Declined::ServiceDown => SocksReply::Refused,
+            Declined::ServiceSilent => SocksReply::TimedOut,
+            Declined::NoRelay | Declined::NotWaiting => SocksReply::NoWay,
+            Declined::TooMany | Declined::Stopping => SocksReply::Failed,
         },
     }
 }
 
 /// Who asked for what, in the log.
-pub(super) fn log_unopened(from: SocketAddr, who: &Principal, wanted: &Wanted, why: &Unopened) {
+pub(super) fn log_unopened(from: SocketAddr, who: &Principal, wanted: &Destination, why: &Unopened) {
     let node = wanted.node.as_ref().map_or_else(String::new, |node| format!(" at `{node}`"));
     tracing::info!("no stream to `{}`{node} for `{who}` ({from}): {why}", wanted.service);
 }

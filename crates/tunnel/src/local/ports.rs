@@ -30,7 +30,7 @@ pub const FOLLOWERS: u16 = STEP - 1;
 const FREE: u16 = 32_768;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wish {
+pub struct ListenWish {
     base: SocketAddr,
     /// Which of those that follow the base it is; 0: the base itself.
     follows: u16,
@@ -47,7 +47,7 @@ pub enum BadWish {
     TooMany(u16),
 }
 
-impl Wish {
+impl ListenWish {
     /// What the fleet says, or what is so by default.
     pub fn of(wished: &HostPort) -> Result<Self, BadWish> {
         let ip = match &wished.host {
@@ -147,15 +147,15 @@ mod tests {
     const A: OrgId = OrgId([0; 32]);
     const B: OrgId = OrgId([1; 32]);
 
-    fn wish(text: &str) -> Wish {
-        Wish::of(&text.parse().unwrap()).unwrap()
+    fn wish(text: &str) -> ListenWish {
+        ListenWish::of(&text.parse().unwrap()).unwrap()
     }
 
     #[test]
     fn the_tries_are_in_order() {
         let socks = wish("127.0.0.1:1080");
         let second = socks.follower(2).unwrap();
-        let cases: [(Wish, Option<&str>, OrgId, &[u16]); 16] = [
+        let cases: [(ListenWish, Option<&str>, OrgId, &[u16]); 16] = [
             (socks, None, A, &[1080, 1180, 0]),
             (socks, None, B, &[1080, 7080, 0]),
             (socks, Some("127.0.0.1:1080"), A, &[1080, 1180, 0]),
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn what_cannot_be_listened_at_is_said() {
         let name: HostPort = "proxy.example:1080".parse().unwrap();
-        assert_eq!(Wish::of(&name), Err(BadWish::Name(name)));
+        assert_eq!(ListenWish::of(&name), Err(BadWish::Name(name)));
         let socks = wish("127.0.0.1:1080");
         assert_eq!(socks.follower(0), Err(BadWish::TooMany(0)));
         assert_eq!(socks.follower(FOLLOWERS + 1), Err(BadWish::TooMany(100)));

@@ -13,7 +13,7 @@ const CONNECT: u8 = 1;
 
 /// What was read so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read<T> {
+pub enum Parsed<T> {
     /// At least so many bytes more belong to the words.
     More(usize),
     /// The bytes are the words, to the last one.
@@ -39,7 +39,7 @@ pub struct Greeting {
 
 /// The answer to a greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum SocksMethod {
     Nothing,
     Password,
     /// None of those that it knows will do.
@@ -59,15 +59,15 @@ impl std::fmt::Debug for Login {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct SocksRequest {
     /// To connect is all that is done here.
     pub connect: bool,
-    pub to: To,
+    pub to: SocksAddress,
     pub port: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum To {
+pub enum SocksAddress {
     Address(IpAddr),
     /// As it was written; what is no text is replaced, and is no name then.
     Name(String),
@@ -85,7 +85,7 @@ pub enum To {
 /// | 7 | BIND and UDP ASSOCIATE: only CONNECT is served |
 /// | 8 | an address of an unknown kind |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reply {
+pub enum SocksReply {
     Open,
     Failed,
     NotAllowed,
@@ -97,7 +97,7 @@ pub enum Reply {
     NotAnAddress,
 }
 
-impl Reply {
+impl SocksReply {
     pub const fn code(self) -> u8 {
         match self {
             Self::Open => 0,
@@ -118,7 +118,7 @@ impl Reply {
     }
 }
 
-impl Method {
+impl SocksMethod {
     pub const fn bytes(self) -> [u8; 2] {
         let code = match self {
             Self::Nothing => 0,
@@ -134,46 +134,46 @@ pub const fn login_answer(good: bool) -> [u8; 2] {
     [PASSWORD_VERSION, if good { 0 } else { 1 }]
 }
 
-pub fn greeting(bytes: &[u8]) -> Result<Read<Greeting>, BadWords> {
+pub fn greeting(bytes: &[u8]) -> Result<Parsed<Greeting>, BadWords> {
     let mut words = Words(bytes);
     if words.byte().is_some_and(|version| version != VERSION) {
         return Err(BadWords::Version);
     }
     let Some(count) = words.byte() else {
-        return Ok(Read::More(2 - bytes.len()));
+        return Ok(Parsed::More(2 - bytes.len()));
     };
     if count == 0 {
         return Err(BadWords::Malformed);
     }
     let Some(methods) = words.take(count.into()) else {
-        return Ok(Read::More(words.missing(count.into())));
+        return Ok(Parsed::More(words.missing(count.into())));
     };
     words.whole(Greeting { nothing: methods.contains(&0), password: methods.contains(&2) })
 }
 
-pub fn login(bytes: &[u8]) -> Result<Read<Login>, BadWords> {
+pub fn login(bytes: &[u8]) -> Result<Parsed<Login>, BadWords> {
     let mut words = Words(bytes);
     if words.byte().is_some_and(|version| version != PASSWORD_VERSION) {
         return Err(BadWords::Version);
     }
     let Some(user_length) = words.byte().map(usize::from) else {
-        return Ok(Read::More(2 - bytes.len()));
+        return Ok(Parsed::More(2 - bytes.len()));
     };
     // The length of the password follows in any case.
     let Some(user) = words.take(user_length) else {
-        return Ok(Read::More(words.missing(user_length + 1)));
+        return Ok(Parsed::More(words.missing(user_length + 1)));
     };
     let Some(length) = words.byte().map(usize::from) else {
-        return Ok(Read::More(1));
+        return Ok(Parsed::More(1));
     };
     let Some(password) = words.take(length) else {
-        return Ok(Read::More(words.missing(length)));
+        return Ok(Parsed::More(words.missing(length)));
     };
     let user = String::from_utf8(user.to_vec()).map_err(|_| BadWords::Malformed)?;
     words.whole(Login { user, password: Zeroizing::new(password.to_vec()) })
 }
 
-pub fn request(bytes: &[u8]) -> Result<Read<Request>, BadWords> {
+pub fn request(bytes: &[u8]) -> Result<Parsed<SocksRequest>, BadWords> {
     let mut words = Words(bytes);
     if words.byte().is_some_and(|version| version != VERSION) {
         return Err(BadWords::Version);
@@ -182,7 +182,7 @@ pub fn request(bytes: &[u8]) -> Result<Read<Request>, BadWords> {
     let (Some(command), Some(reserved), Some(kind), Some(first)) =
         (words.byte(), words.byte(), words.byte(), words.peek())
     else {
-        return Ok(Read::More(5_usize.saturating_sub(bytes.len())));
+        return Ok(Parsed::More(5_usize.saturating_sub(bytes.len())));
     };
     if reserved != 0 {
         return Err(BadWords::Malformed);
@@ -194,21 +194,21 @@ pub fn request(bytes: &[u8]) -> Result<Read<Request>, BadWords> {
         _ => return Err(BadWords::AddressKind),
     };
     let Some((address, port)) = words.take(length + 2).and_then(|rest| rest.split_last_chunk::<2>()) else {
-        return Ok(Read::More(words.missing(length + 2)));
+        return Ok(Parsed::More(words.missing(length + 2)));
     };
     let to = if let Ok(v4) = <[u8; 4]>::try_from(address)
         && kind == 1
     {
-        To::Address(IpAddr::from(v4))
+        SocksAddress::Address(IpAddr::from(v4))
     } else if let Ok(v6) = <[u8; 16]>::try_from(address)
         && kind == 4
     {
-        To::Address(IpAddr::from(v6).to_canonical())
+        SocksAddress::Address(IpAddr::from(v6).to_canonical())
     } else {
         let name = address.get(1..).filter(|name| !name.is_empty()).ok_or(BadWords::Malformed)?;
-        To::Name(String::from_utf8_lossy(name).into_owned())
+        SocksAddress::Name(String::from_utf8_lossy(name).into_owned())
     };
-    words.whole(Request { connect: command == CONNECT, to, port: u16::from_be_bytes(*port) })
+    words.whole(SocksRequest { connect: command == CONNECT, to, port: u16::from_be_bytes(*port) })
 }
 
 /// What is left to be read.
@@ -237,8 +237,8 @@ impl<'a> Words<'a> {
         count - self.0.len()
     }
 
-    fn whole<T>(&self, value: T) -> Result<Read<T>, BadWords> {
-        if self.0.is_empty() { Ok(Read::Whole(value)) } else { Err(BadWords::Malformed) }
+    fn whole<T>(&self, value: T) -> Result<Parsed<T>, BadWords> {
+        if self.0.is_empty() { Ok(Parsed::Whole(value)) } else { Err(BadWords::Malformed) }
     }
 }
 
@@ -247,17 +247,17 @@ mod tests {
     use super::*;
 
     type Found<T> = Result<Option<T>, BadWords>;
-    type Asked = (bool, To, u16);
+    type Asked = (bool, SocksAddress, u16);
 
     /// Reads as a socket does: exactly so many bytes as are asked for. Says how many were read.
-    fn feed<T>(parse: fn(&[u8]) -> Result<Read<T>, BadWords>, bytes: &[u8]) -> (usize, Found<T>) {
+    fn feed<T>(parse: fn(&[u8]) -> Result<Parsed<T>, BadWords>, bytes: &[u8]) -> (usize, Found<T>) {
         let mut have = 0;
         loop {
             match parse(&bytes[..have]) {
                 Err(why) => return (have, Err(why)),
-                Ok(Read::Whole(value)) => return (have, Ok(Some(value))),
-                Ok(Read::More(more)) if have + more > bytes.len() => return (have, Ok(None)),
-                Ok(Read::More(more)) => {
+                Ok(Parsed::Whole(value)) => return (have, Ok(Some(value))),
+                Ok(Parsed::More(more)) if have + more > bytes.len() => return (have, Ok(None)),
+                Ok(Parsed::More(more)) => {
                     assert!(more > 0);
                     have += more;
                 }
@@ -298,18 +298,24 @@ mod tests {
     #[test]
     fn requests_are_read() {
         let long = [&[5, 1, 0, 3, 255][..], &[b'a'; 255], &[0, 80]].concat();
-        let name = |name: &str| To::Name(name.to_owned());
+        let name = |name: &str| SocksAddress::Name(name.to_owned());
         let cases: [(&[u8], Found<Asked>); 11] = [
             (b"\x05\x01\x00\x03\x04wiki\x00\x50rest", Ok(Some((true, name("wiki"), 80)))),
-            (&[5, 1, 0, 1, 127, 64, 1, 2, 1, 187], Ok(Some((true, To::Address([127, 64, 1, 2].into()), 443)))),
+            (
+                &[5, 1, 0, 1, 127, 64, 1, 2, 1, 187],
+                Ok(Some((true, SocksAddress::Address([127, 64, 1, 2].into()), 443))),
+            ),
             (
                 &[5, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 127, 64, 1, 2, 0, 1],
-                Ok(Some((true, To::Address([127, 64, 1, 2].into()), 1))),
+                Ok(Some((true, SocksAddress::Address([127, 64, 1, 2].into()), 1))),
             ),
             (b"\x05\x02\x00\x03\x01a\x00\x00", Ok(Some((false, name("a"), 0)))),
-            (b"\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00", Ok(Some((false, To::Address([0, 0, 0, 0].into()), 0)))),
+            (
+                b"\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00",
+                Ok(Some((false, SocksAddress::Address([0, 0, 0, 0].into()), 0))),
+            ),
             (b"\x05\x01\x00\x03\x01\xff\x00\x50", Ok(Some((true, name("\u{fffd}"), 80)))),
-            (&long, Ok(Some((true, To::Name("a".repeat(255)), 80)))),
+            (&long, Ok(Some((true, SocksAddress::Name("a".repeat(255)), 80)))),
             (b"\x05\x01\x00\x03\x00\x00\x50", Err(BadWords::Malformed)),
             (b"\x05\x01\x01\x03\x01a\x00\x50", Err(BadWords::Malformed)),
             (b"\x05\x01\x00\x02\x01a\x00\x50", Err(BadWords::AddressKind)),

@@ -20,17 +20,21 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
-use crate::accept::by_relay::attend;
-use crate::accept::listen::{self, Peers, Wished};
-use crate::control::{Answer, MOST, Numbered, Order, Question, Running, View, Way as Tried, Word};
-use crate::dial::destination::Wanted;
-use crate::dial::{Dialer, NoStream};
+use crate::accept::by_relay::wait_at_relays;
+use crate::accept::listen::{self, ListenAddresses, PeerListeners};
+use crate::control::event::TunnelEvent;
+use crate::control::order::{MOST, Numbered, Order, TunnelConfig};
+use crate::control::question::{ProbedWay, TunnelAnswer, TunnelQuestion};
+use crate::control::view::View;
+use crate::dial::destination::Destination;
+use crate::dial::dialer::Dialer;
+use crate::dial::no_stream::NoStream;
 use crate::limit::bounds::Bounds;
-use crate::local::{Listens, Ways};
+use crate::local::listeners::{ListenReport, LocalListeners};
 use crate::process::sandbox::Confined;
 use crate::state::log_limit::WINDOW;
-use crate::state::shared::{BadOrder, Held};
-use crate::state::streams::{CutOff, Way};
+use crate::state::shared::{BadOrder, TunnelState};
+use crate::state::streams::{CutStream, Direction};
 
 /// Words of the process itself that may wait for the agent.
 const WORDS: usize = 64;
@@ -64,15 +68,15 @@ pub async fn run(control: StdUnixStream, log: File, confined: &Confined) -> Resu
     let Some(Numbered { number, order: Order::Know(knowledge) }) = next(&mut orders).await? else {
         return Err(ProcessError::OutOfTurn);
     };
-    let (held, told) = Held::new(org, node, *knowledge)?;
-    let held = held.within(Bounds::of(confined.open_files));
-    held.log.write_to(log)?;
+    let (state, told) = TunnelState::new(org, node, *knowledge)?;
+    let state = state.within(Bounds::of(confined.open_files));
+    state.log.write_to(log)?;
     let (words, own) = mpsc::channel(WORDS);
     let writer = tokio::spawn(write(answers, own, told));
-    let mut process = Process::new(held, words, confined.to_string());
-    process.say(Word::Done(number)).await;
-    let counts = tokio::spawn(tell_rest(Arc::clone(&process.held)));
-    let waits = tokio::spawn(attend(Arc::clone(&process.held), process.dialer.clone()));
+    let mut process = Process::new(state, words, confined.to_string());
+    process.say(TunnelEvent::Done(number)).await;
+    let counts = tokio::spawn(tell_rest(Arc::clone(&process.state)));
+    let waits = tokio::spawn(wait_at_relays(Arc::clone(&process.state), process.dialer.clone()));
     let obeyed = process.obey_all(&mut orders).await;
     waits.abort();
     counts.abort();
@@ -82,26 +86,26 @@ pub async fn run(control: StdUnixStream, log: File, confined: &Confined) -> Resu
 
 #[derive(Debug)]
 struct Process {
-    held: Arc<Held>,
-    peers: Peers,
-    words: mpsc::Sender<Word>,
+    state: Arc<TunnelState>,
+    peers: PeerListeners,
+    words: mpsc::Sender<TunnelEvent>,
     since: Timestamp,
     sandbox: String,
     dialer: Dialer,
-    ways: Ways<Dialer>,
+    ways: LocalListeners<Dialer>,
     /// What the agent was told last.
-    listens: Listens,
+    listens: ListenReport,
     /// When to try again to listen where it could not be.
     again: Option<Instant>,
 }
 
 impl Process {
-    fn new(held: Held, words: mpsc::Sender<Word>, sandbox: String) -> Self {
-        let held = Arc::new(held);
-        let dialer = Dialer::new(Arc::clone(&held));
-        let ways = Ways::new(Arc::clone(&held), dialer.clone());
-        let (peers, since, listens) = (Peers::default(), clock::now(), Listens::default());
-        Self { held, peers, words, since, sandbox, dialer, ways, listens, again: None }
+    fn new(state: TunnelState, words: mpsc::Sender<TunnelEvent>, sandbox: String) -> Self {
+        let state = Arc::new(state);
+        let dialer = Dialer::new(Arc::clone(&state));
+        let ways = LocalListeners::new(Arc::clone(&state), dialer.clone());
+        let (peers, since, listens) = (PeerListeners::default(), clock::now(), ListenReport::default());
+        Self { state, peers, words, since, sandbox, dialer, ways, listens, again: None }
     }
 
     async fn obey_all(&mut self, orders: &mut OwnedReadHalf) -> Result<(), ProcessError> {
@@ -109,26 +113,26 @@ impl Process {
             let moves = match order {
                 Order::Be { .. } => return Err(ProcessError::OutOfTurn),
                 Order::Know(knowledge) => {
-                    let cut = self.held.know(*knowledge)?;
+                    let cut = self.state.know(*knowledge)?;
                     self.tell_cut(&cut);
                     false
                 }
                 Order::Pin(pins) => {
-                    self.held.pins.keep(pins);
+                    self.state.pins.keep(pins);
                     false
                 }
                 Order::Speak(identities) => {
-                    self.held.speak(&identities)?;
+                    self.state.svids.replace(&identities).map_err(BadOrder::from)?;
                     true
                 }
                 Order::Allow(tables) => {
-                    let cut = self.held.allow(&tables);
+                    let cut = self.state.allow(&tables);
                     self.tell_cut(&cut);
                     true
                 }
                 Order::Run(running) => {
-                    self.peers.follow(&self.held, &running).await;
-                    self.held.running.store(Some(Arc::from(running)));
+                    self.peers.follow(&self.state, &running).await;
+                    self.state.running.store(Some(Arc::from(running)));
                     true
                 }
                 Order::Show(question) => {
@@ -137,7 +141,7 @@ impl Process {
                 }
             };
             // Nobody waits for a new port to know that what is forbidden is.
-            self.say(Word::Done(number)).await;
+            self.say(TunnelEvent::Done(number)).await;
             if moves {
                 self.follow().await;
             }
@@ -150,12 +154,12 @@ impl Process {
         // Half of an order may have come: it is read to its end.
         let mut coming = std::pin::pin!(next(orders));
         loop {
-            let running = self.held.running.load_full();
+            let running = self.state.running.load_full();
             tokio::select! {
                 biased;
                 came = &mut coming => return came,
                 (running, wished) = due(self.again, running) => {
-                    self.peers.settle(&self.held, &running, wished).await;
+                    self.peers.settle(&self.state, &running, wished).await;
                     let listens = self.ways.retry(&running).await;
                     self.tell_listens(listens).await;
                 }
@@ -163,14 +167,14 @@ impl Process {
         }
     }
 
-    /// What a new rule ended: who, what, which head. The access log has each stream.
-    fn tell_cut(&self, cut: &[CutOff]) {
-        let head = self.held.rule.load().standing.head();
+    /// What a new policy ended: who, what, which head. The access log has each stream.
+    fn tell_cut(&self, cut: &[CutStream]) {
+        let head = self.state.policy.load().trust.head();
         let mut alike: BTreeMap<_, usize> = BTreeMap::new();
-        for CutOff { principal, node, service, way, why } in cut {
-            let way = match way {
-                Way::In => "in",
-                Way::Out => "out",
+        for CutStream { principal, node, service, direction, why } in cut {
+            let way = match direction {
+                Direction::In => "in",
+                Direction::Out => "out",
             };
             *alike.entry((principal, node, service, way, why.to_string())).or_default() += 1;
         }
@@ -181,14 +185,14 @@ impl Process {
 
     /// Whoever is at home and what may be called decides where programs are listened for.
     async fn follow(&mut self) {
-        let Some(running) = self.held.running.load_full() else {
+        let Some(running) = self.state.running.load_full() else {
             return;
         };
         let listens = self.ways.follow(&running).await;
         self.tell_listens(listens).await;
     }
 
-    async fn tell_listens(&mut self, mut listens: Listens) {
+    async fn tell_listens(&mut self, mut listens: ListenReport) {
         listens.at.extend(self.peers.at());
         listens.failed.extend(self.peers.failed());
         self.again = match self.ways.missing().await + self.peers.failed().len() {
@@ -198,63 +202,65 @@ impl Process {
         };
         if listens != self.listens {
             self.listens = listens.clone();
-            let Listens { at, failed } = listens;
-            self.say(Word::Listens { at, failed }).await;
+            let ListenReport { at, failed } = listens;
+            self.say(TunnelEvent::Listens { at, failed }).await;
         }
     }
 
-    async fn show(&self, number: u64, question: Question) {
+    async fn show(&self, number: u64, question: TunnelQuestion) {
         let answer = match question {
-            Question::View => Answer::View(self.view().bounded()),
-            Question::Caller(connection) => Answer::Caller(self.held.book.caller(connection)),
-            Question::Reach { service, who } => {
+            TunnelQuestion::View => TunnelAnswer::View(self.view().bounded()),
+            TunnelQuestion::Caller(connection) => TunnelAnswer::Caller(self.state.streams.caller(connection)),
+            TunnelQuestion::Reach { service, who } => {
                 // Others do not wait for what may take long.
-                let (dialer, words, own) = (self.dialer.clone(), self.words.clone(), self.held.node.clone());
-                let who = who.unwrap_or_else(|| Principal::node(&self.held.org, &own));
+                let (dialer, words, own) = (self.dialer.clone(), self.words.clone(), self.state.node.clone());
+                let who = who.unwrap_or_else(|| Principal::node(&self.state.org, &own));
                 tokio::spawn(async move {
                     let ways = reach(&dialer, own, &who, service).await;
-                    let _ = words.send(Word::Shown { number, answer: Box::new(Answer::Reach(ways)) }).await;
+                    let _ =
+                        words.send(TunnelEvent::Shown { number, answer: Box::new(TunnelAnswer::Reach(ways)) }).await;
                 });
                 return;
             }
-            Question::Call { service, who } => {
+            TunnelQuestion::Call { service, who } => {
                 let (dialer, words) = (self.dialer.clone(), self.words.clone());
                 tokio::spawn(async move {
-                    let called = dialer.try_call(&who, &Wanted { service, node: None }).await;
-                    let _ = words.send(Word::Shown { number, answer: Box::new(Answer::Call(called)) }).await;
+                    let called = dialer.try_call(&who, &Destination { service, node: None }).await;
+                    let _ =
+                        words.send(TunnelEvent::Shown { number, answer: Box::new(TunnelAnswer::Call(called)) }).await;
                 });
                 return;
             }
         };
-        self.say(Word::Shown { number, answer: Box::new(answer) }).await;
+        self.say(TunnelEvent::Shown { number, answer: Box::new(answer) }).await;
     }
 
     fn view(&self) -> View {
-        let rule = self.held.rule.load();
+        let policy = self.state.policy.load();
         View {
             since: Some(self.since),
-            head: rule.standing.head(),
-            rules: rule.tables.rules(),
+            head: policy.trust.head(),
+            rules: policy.tables.rules(),
             peers: self.dialer.views(),
-            callers: self.held.callers.views(),
-            services: self.held.meter.counts(),
-            relayed: self.held.meter.relayed.view(),
-            handshakes: self.held.meter.handshakes(),
-            programs: self.held.meter.programs(),
+            callers: self.state.callers.views(),
+            services: self.state.meter.counts(),
+            relayed: self.state.meter.relayed.view(),
+            handshakes: self.state.meter.handshakes(),
+            programs: self.state.meter.programs(),
             sandbox: self.sandbox.clone(),
             left_out: 0,
-            fewer: self.held.door.bounds.told(),
+            fewer: self.state.limits.bounds.told(),
         }
     }
 
     /// The agent takes them, or is gone; then the reader ends.
-    async fn say(&self, word: Word) {
+    async fn say(&self, word: TunnelEvent) {
         let _ = self.words.send(word).await;
     }
 }
 
 /// When it is time: by what, and where other nodes are to be listened for, which may have to be looked up.
-async fn due(again: Option<Instant>, running: Option<Arc<Running>>) -> (Arc<Running>, Wished) {
+async fn due(again: Option<Instant>, running: Option<Arc<TunnelConfig>>) -> (Arc<TunnelConfig>, ListenAddresses) {
     let (Some(again), Some(running)) = (again, running) else {
         return std::future::pending().await;
     };
@@ -264,19 +270,19 @@ async fn due(again: Option<Instant>, running: Option<Arc<Running>>) -> (Arc<Runn
 }
 
 /// What was not told one by one in the access log.
-async fn tell_rest(held: Arc<Held>) {
+async fn tell_rest(state: Arc<TunnelState>) {
     loop {
         tokio::time::sleep(WINDOW).await;
-        held.log.tell_rest(held.rule.load().standing.head(), Instant::now());
+        state.log.tell_rest(state.policy.load().trust.head(), Instant::now());
     }
 }
 
 /// What keeps it from being tried at all is told as a way that failed.
-async fn reach(dialer: &Dialer, own: NodeName, who: &Principal, service: Name) -> Vec<Tried> {
+async fn reach(dialer: &Dialer, own: NodeName, who: &Principal, service: Name) -> Vec<ProbedWay> {
     let failed = |why: NoStream| {
-        vec![Tried { node: own, transport: Transport::Auto, through: None, outcome: Err(why.to_string()) }]
+        vec![ProbedWay { node: own, transport: Transport::Auto, through: None, outcome: Err(why.to_string()) }]
     };
-    dialer.reach(who, &Wanted { service, node: None }).await.unwrap_or_else(failed)
+    dialer.reach(who, &Destination { service, node: None }).await.unwrap_or_else(failed)
 }
 
 /// The next order; nothing if the agent is gone.
@@ -295,7 +301,7 @@ async fn next(from: &mut OwnedReadHalf) -> Result<Option<Numbered>, ProcessError
 }
 
 /// What the process says itself comes first: nobody waits for the rest.
-async fn write(mut to: OwnedWriteHalf, mut own: mpsc::Receiver<Word>, mut told: mpsc::Receiver<Word>) {
+async fn write(mut to: OwnedWriteHalf, mut own: mpsc::Receiver<TunnelEvent>, mut told: mpsc::Receiver<TunnelEvent>) {
     loop {
         let word = tokio::select! {
             biased;

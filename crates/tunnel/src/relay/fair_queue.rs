@@ -1,4 +1,4 @@
-//! Whose turn it is among callers that wait for one node: in turn by the node from which they call. Decides only.
+//! Fair queueing of callers that wait for one node: round robin by the node from which they call. Decides only.
 
 use std::collections::VecDeque;
 
@@ -9,17 +9,17 @@ pub const OF_ONE: usize = 64;
 
 /// However often a node stands here, each of the others has its turn before that one has its next.
 #[derive(Debug)]
-pub struct Parked<T>(VecDeque<(NodeName, VecDeque<T>)>);
+pub struct FairQueue<T>(VecDeque<(NodeName, VecDeque<T>)>);
 
-impl<T> Default for Parked<T> {
+impl<T> Default for FairQueue<T> {
     fn default() -> Self {
         Self(VecDeque::new())
     }
 }
 
-impl<T> Parked<T> {
+impl<T> FairQueue<T> {
     /// Behind the others of its own node. False if they are as many as may be.
-    pub fn park(&mut self, from: &NodeName, caller: T) -> bool {
+    pub fn push(&mut self, from: &NodeName, caller: T) -> bool {
         match self.0.iter_mut().find(|(node, _)| node == from) {
             Some((_, own)) if own.len() >= OF_ONE => return false,
             Some((_, own)) => own.push_back(caller),
@@ -29,7 +29,7 @@ impl<T> Parked<T> {
     }
 
     /// The oldest of the node whose turn it is. Then it is the turn of all others first.
-    pub fn turn(&mut self) -> Option<T> {
+    pub fn pop(&mut self) -> Option<T> {
         let (node, mut own) = self.0.pop_front()?;
         let caller = own.pop_front();
         if !own.is_empty() {
@@ -56,54 +56,54 @@ mod tests {
     use super::*;
 
     /// Parks this many of each.
-    fn parked(nodes: &[(&'static str, usize)]) -> Parked<(&'static str, usize)> {
-        let mut parked = Parked::default();
+    fn queue_of(nodes: &[(&'static str, usize)]) -> FairQueue<(&'static str, usize)> {
+        let mut queue = FairQueue::default();
         for (name, count) in nodes {
             for nth in 0..*count {
-                assert_eq!(parked.park(&name.parse().unwrap(), (*name, nth)), nth < OF_ONE, "{name} {nth}");
+                assert_eq!(queue.push(&name.parse().unwrap(), (*name, nth)), nth < OF_ONE, "{name} {nth}");
             }
         }
-        parked
+        queue
     }
 
-    fn order(parked: &mut Parked<(&'static str, usize)>) -> Vec<(&'static str, usize)> {
-        std::iter::from_fn(|| parked.turn()).collect()
+    fn order(queue: &mut FairQueue<(&'static str, usize)>) -> Vec<(&'static str, usize)> {
+        std::iter::from_fn(|| queue.pop()).collect()
     }
 
     #[test]
     fn whoever_stands_there_once_is_second_behind_one_that_stands_there_many_times() {
-        let mut parked = parked(&[("mallory", 120), ("beta", 1)]);
-        let order = order(&mut parked);
+        let mut queue = queue_of(&[("mallory", 120), ("beta", 1)]);
+        let order = order(&mut queue);
         assert_eq!(order[..3], [("mallory", 0), ("beta", 0), ("mallory", 1)]);
         assert_eq!(order.len(), OF_ONE + 1);
-        assert!(parked.is_empty());
+        assert!(queue.is_empty());
     }
 
     #[test]
     fn whoever_comes_again_and_again_has_every_second_turn() {
-        let mut parked = parked(&[("mallory", 10)]);
+        let mut queue = queue_of(&[("mallory", 10)]);
         for nth in 0..5 {
-            assert!(parked.park(&"beta".parse().unwrap(), ("beta", nth)));
-            assert_eq!(parked.turn(), Some(("mallory", nth)));
+            assert!(queue.push(&"beta".parse().unwrap(), ("beta", nth)));
+            assert_eq!(queue.pop(), Some(("mallory", nth)));
             // One that is served comes back at once, and gains nothing by it.
-            assert!(parked.park(&"mallory".parse().unwrap(), ("mallory", 10 + nth)));
-            assert_eq!(parked.turn(), Some(("beta", nth)));
+            assert!(queue.push(&"mallory".parse().unwrap(), ("mallory", 10 + nth)));
+            assert_eq!(queue.pop(), Some(("beta", nth)));
         }
     }
 
     #[test]
     fn nodes_take_turns_and_each_is_served_in_its_own_order() {
-        let mut parked = parked(&[("a", 3), ("b", 2), ("c", 1)]);
-        assert_eq!(order(&mut parked), [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("a", 2)]);
+        let mut queue = queue_of(&[("a", 3), ("b", 2), ("c", 1)]);
+        assert_eq!(order(&mut queue), [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("a", 2)]);
     }
 
     #[test]
     fn whoever_is_gone_leaves_its_place_to_others() {
-        let mut parked = parked(&[("a", OF_ONE), ("b", 1)]);
-        parked.retain(|(name, nth)| *name == "a" && *nth > 0);
-        assert!(parked.park(&"a".parse().unwrap(), ("a", OF_ONE)));
-        assert!(!parked.park(&"a".parse().unwrap(), ("a", OF_ONE + 1)));
-        parked.retain(|(_, nth)| *nth == OF_ONE);
-        assert_eq!(order(&mut parked), [("a", OF_ONE)]);
+        let mut queue = queue_of(&[("a", OF_ONE), ("b", 1)]);
+        queue.retain(|(name, nth)| *name == "a" && *nth > 0);
+        assert!(queue.push(&"a".parse().unwrap(), ("a", OF_ONE)));
+        assert!(!queue.push(&"a".parse().unwrap(), ("a", OF_ONE + 1)));
+        queue.retain(|(_, nth)| *nth == OF_ONE);
+        assert_eq!(order(&mut queue), [("a", OF_ONE)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Who waits at this relay: connections of nodes without an address, and callers of those that bring their next in a moment.
+//! The rendezvous at a relay: connections of nodes without an address, and callers of those that bring their next in a moment.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use org::member::peer::Peer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::limit::connections::Guest;
-use crate::relay::fair_queue::Parked;
-use crate::transport::tls::Ends;
+use crate::limit::connections::ConnectionPermit;
+use crate::relay::fair_queue::FairQueue;
+use crate::transport::tls::TlsConnection;
 
 /// Connections of one node that wait: each is used once, and the node brings another.
 const WAITING_OF_ONE: usize = 8;
@@ -21,69 +21,69 @@ const LATELY: Duration = Duration::from_secs(30);
 
 /// Nodes that wait here.
 #[derive(Debug, Default)]
-pub struct Lobby(Mutex<HashMap<NodeName, Queue>>);
+pub struct Rendezvous(Mutex<HashMap<NodeName, Queue>>);
 
 /// Of one node: either connections wait for callers, or callers for connections.
 #[derive(Debug)]
 struct Queue {
-    waiting: VecDeque<Waiting>,
-    parked: Parked<oneshot::Sender<Waiting>>,
+    waiting: VecDeque<WaitingNode>,
+    callers: FairQueue<oneshot::Sender<WaitingNode>>,
     /// When one was seen.
     last: Instant,
 }
 
 /// What there is of a node.
 #[derive(Debug)]
-pub enum Found {
-    Waiting(Waiting),
+pub enum Lookup {
+    Waiting(WaitingNode),
     /// It was here a moment ago: its next connection comes in turn.
-    Soon(oneshot::Receiver<Waiting>),
+    Soon(oneshot::Receiver<WaitingNode>),
     Nothing,
 }
 
 /// A connection that waits; dropped, its keeper is told that nobody comes.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingNode {
     pub peer: Arc<Peer>,
-    pub wanted: oneshot::Sender<oneshot::Sender<Kept>>,
+    pub wanted: oneshot::Sender<oneshot::Sender<WaitingConnection>>,
 }
 
-/// A connection that waited, counted at the door for as long as it is there, whoever has it.
+/// A connection that waited, counted among those of its node for as long as it is there, whoever has it.
 #[derive(Debug)]
-pub struct Kept {
-    pub ends: Ends,
-    pub guest: Option<Guest>,
+pub struct WaitingConnection {
+    pub connection: TlsConnection,
+    pub permit: Option<ConnectionPermit>,
 }
 
-impl Lobby {
+impl Rendezvous {
     /// Nothing if it is full, or the peer is not a node itself.
-    pub fn enter(&self, peer: &Arc<Peer>) -> Option<oneshot::Receiver<oneshot::Sender<Kept>>> {
+    pub fn enter(&self, peer: &Arc<Peer>) -> Option<oneshot::Receiver<oneshot::Sender<WaitingConnection>>> {
         let (mut nodes, now) = (self.nodes(), Instant::now());
         nodes.retain(|_, queue| queue.is_of_use(now));
         let in_all: usize = nodes.values().map(|queue| queue.waiting.len()).sum();
         if peer.principal().kind() != PrincipalKind::Node || in_all >= WAITING {
             return None;
         }
-        let new = || Queue { waiting: VecDeque::new(), parked: Parked::default(), last: now };
+        let new = || Queue { waiting: VecDeque::new(), callers: FairQueue::default(), last: now };
         let own = nodes.entry(peer.node().clone()).or_insert_with(new);
         if own.waiting.len() >= WAITING_OF_ONE {
             return None;
         }
         let (wanted, receiver) = oneshot::channel();
-        own.arrive(Waiting { peer: Arc::clone(peer), wanted });
+        own.arrive(WaitingNode { peer: Arc::clone(peer), wanted });
         own.last = now;
         drop(nodes);
         Some(receiver)
     }
 
     /// The one that came last is the likeliest to be there.
-    pub fn take(&self, node: &NodeName, caller: &NodeName) -> Found {
+    pub fn take(&self, node: &NodeName, caller: &NodeName) -> Lookup {
         let (mut nodes, now) = (self.nodes(), Instant::now());
-        let Some(queue) = nodes.get_mut(node) else { return Found::Nothing };
+        let Some(queue) = nodes.get_mut(node) else { return Lookup::Nothing };
         match (queue.is_of_use(now), queue.waiting.pop_back()) {
-            (_, Some(waiting)) => Found::Waiting(waiting),
+            (_, Some(waiting)) => Lookup::Waiting(waiting),
             (true, None) => queue.park(caller),
-            (false, None) => Found::Nothing,
+            (false, None) => Lookup::Nothing,
         }
     }
 
@@ -106,15 +106,15 @@ impl Queue {
         }
         let is_lately = now.duration_since(self.last) < LATELY;
         if !is_lately {
-            self.parked.retain(|caller| !caller.is_closed());
+            self.callers.retain(|caller| !caller.is_closed());
         }
-        is_lately || !self.parked.is_empty()
+        is_lately || !self.callers.is_empty()
     }
 
     /// Whose turn it is has it, or it waits.
-    fn arrive(&mut self, mut waiting: Waiting) {
-        self.parked.retain(|caller| !caller.is_closed());
-        while let Some(caller) = self.parked.turn() {
+    fn arrive(&mut self, mut waiting: WaitingNode) {
+        self.callers.retain(|caller| !caller.is_closed());
+        while let Some(caller) = self.callers.pop() {
             match caller.send(waiting) {
                 Ok(()) => return,
                 Err(back) => waiting = back,
@@ -123,9 +123,9 @@ impl Queue {
         self.waiting.push_back(waiting);
     }
 
-    fn park(&mut self, caller: &NodeName) -> Found {
-        self.parked.retain(|one| !one.is_closed());
+    fn park(&mut self, caller: &NodeName) -> Lookup {
+        self.callers.retain(|one| !one.is_closed());
         let (give, turn) = oneshot::channel();
-        if self.parked.park(caller, give) { Found::Soon(turn) } else { Found::Nothing }
+        if self.callers.push(caller, give) { Lookup::Soon(turn) } else { Lookup::Nothing }
     }
 }

@@ -7,7 +7,7 @@ use ground::clock;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
-use crate::control::CallerView;
+use crate::control::view::CallerView;
 
 #[derive(Debug, Default)]
 pub struct Callers(Mutex<BTreeMap<Key, Counts>>);
@@ -25,7 +25,7 @@ struct Counts {
 
 /// Counted as long as it is held.
 #[derive(Debug)]
-pub struct Present {
+pub struct CountedCaller {
     callers: Arc<Callers>,
     key: Key,
     what: What,
@@ -39,7 +39,7 @@ enum What {
 
 impl Callers {
     /// A connection, and the head that the node goes by.
-    pub fn connected(self: &Arc<Self>, node: &NodeName, transport: &'static str, head: u64) -> Present {
+    pub fn connected(self: &Arc<Self>, node: &NodeName, transport: &'static str, head: u64) -> CountedCaller {
         let present = self.enter((node.clone(), transport), What::Connection);
         if let Some(counts) = self.inside().get_mut(&present.key) {
             counts.head = head;
@@ -47,14 +47,14 @@ impl Callers {
         present
     }
 
-    pub fn opened(self: &Arc<Self>, node: &NodeName, transport: &'static str) -> Present {
+    pub fn opened(self: &Arc<Self>, node: &NodeName, transport: &'static str) -> CountedCaller {
         self.enter((node.clone(), transport), What::Stream)
     }
 
-    fn enter(self: &Arc<Self>, key: Key, what: What) -> Present {
+    fn enter(self: &Arc<Self>, key: Key, what: What) -> CountedCaller {
         let new = || Counts { since: clock::now(), head: 0, connections: 0, streams: 0 };
         *self.inside().entry(key.clone()).or_insert_with(new).of(what) += 1;
-        Present { callers: Arc::clone(self), key, what }
+        CountedCaller { callers: Arc::clone(self), key, what }
     }
 
     pub fn views(&self) -> Vec<CallerView> {
@@ -83,7 +83,7 @@ impl Counts {
     }
 }
 
-impl Drop for Present {
+impl Drop for CountedCaller {
     fn drop(&mut self) {
         let mut inside = self.callers.inside();
         if let Some(counts) = inside.get_mut(&self.key) {

@@ -17,8 +17,8 @@ use identity::time::Timestamp;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use crate::state::log_limit::Limit;
-use crate::state::streams::Way;
+use crate::state::log_limit::{LogLimit, Most};
+use crate::state::streams::Direction;
 
 /// Lines that wait for a slow disk. A line has a few hundred bytes.
 const WAITING: usize = 8_192;
@@ -26,29 +26,29 @@ const WAITING: usize = 8_192;
 /// gathered.
 const GATHER: Duration = Duration::from_millis(20);
 /// Refusals within a minute: of one principal, and of all.
-const REFUSED: (u32, u32) = (10, 300);
+const REFUSED: Most = Most { of_one: 10, of_all: 300 };
 /// Of those who were not believed: from one address, and in all.
-const STRANGERS: (u32, u32) = (5, 20);
+const STRANGERS: Most = Most { of_one: 5, of_all: 20 };
 /// Of those among them who showed what one of our issuing keys signed: they may be thieves, and strangers take no line of theirs.
-const IMPOSTORS: (u32, u32) = (10, 100);
+const IMPOSTORS: Most = Most { of_one: 10, of_all: 100 };
 /// What is told of an error, at most.
 const REASON: usize = 300;
 
 #[derive(Debug)]
 pub struct AccessLog {
-    lines: mpsc::Sender<Line>,
+    lines: mpsc::Sender<LogLine>,
     /// Until somebody writes them down.
-    unread: Mutex<Option<mpsc::Receiver<Line>>>,
+    unread: Mutex<Option<mpsc::Receiver<LogLine>>>,
     dropped: AtomicU64,
-    refused: Mutex<Limit<Principal>>,
-    strangers: Mutex<Limit<Option<IpAddr>>>,
-    impostors: Mutex<Limit<(Principal, Option<IpAddr>)>>,
+    refused: Mutex<LogLimit<Principal>>,
+    strangers: Mutex<LogLimit<Option<IpAddr>>>,
+    impostors: Mutex<LogLimit<(Principal, Option<IpAddr>)>>,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct Line {
+pub struct LogLine {
     pub at: Timestamp,
-    pub event: Event,
+    pub event: LogEvent,
     /// `in`: a service here was called. `out`: somebody here called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub way: Option<&'static str>,
@@ -69,7 +69,7 @@ pub struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub carried: Option<Carried>,
+    pub carried: Option<CarriedBytes>,
     /// So many of the same were not told one by one.
     #[serde(skip_serializing_if = "is_zero")]
     pub more: u64,
@@ -80,7 +80,7 @@ pub struct Line {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum LogEvent {
     Opened,
     Refused,
     /// Somebody wanted in, and was not believed.
@@ -93,7 +93,7 @@ pub enum Event {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Carried {
+pub struct CarriedBytes {
     /// From the caller to the service, and back.
     pub sent: u64,
     pub received: u64,
@@ -102,18 +102,36 @@ pub struct Carried {
 
 /// What all lines of one stream have in common.
 #[derive(Debug, Clone)]
-pub struct Subject {
-    pub way: Way,
+pub struct LogSubject {
+    pub direction: Direction,
     pub who: Principal,
     pub node: NodeName,
     pub service: Name,
     pub transport: &'static str,
 }
 
+/// What happened to a stream.
+#[derive(Debug)]
+pub struct LogEntry {
+    pub event: LogEvent,
+    pub reason: Option<String>,
+    pub carried: Option<CarriedBytes>,
+}
+
+impl LogEntry {
+    pub const fn opened() -> Self {
+        Self { event: LogEvent::Opened, reason: None, carried: None }
+    }
+
+    pub const fn refused(why: String) -> Self {
+        Self { event: LogEvent::Refused, reason: Some(why), carried: None }
+    }
+}
+
 /// Somebody who was not believed.
 #[derive(Debug)]
 pub struct Stranger {
-    pub event: Event,
+    pub event: LogEvent,
     pub claims: Option<Principal>,
     pub from: Option<SocketAddr>,
     pub transport: &'static str,
@@ -127,9 +145,9 @@ impl Default for AccessLog {
             lines,
             unread: Mutex::new(Some(unread)),
             dropped: AtomicU64::new(0),
-            refused: Mutex::new(Limit::new(REFUSED.0, REFUSED.1)),
-            strangers: Mutex::new(Limit::new(STRANGERS.0, STRANGERS.1)),
-            impostors: Mutex::new(Limit::new(IMPOSTORS.0, IMPOSTORS.1)),
+            refused: Mutex::new(LogLimit::new(REFUSED)),
+            strangers: Mutex::new(LogLimit::new(STRANGERS)),
+            impostors: Mutex::new(LogLimit::new(IMPOSTORS)),
         }
     }
 }
@@ -158,21 +176,16 @@ impl AccessLog {
         std::thread::Builder::new().name("access log".to_owned()).spawn(write).map(Some)
     }
 
-    pub fn say(
-        &self,
-        (event, reason): (Event, Option<String>),
-        subject: &Subject,
-        head: u64,
-        carried: Option<Carried>,
-    ) {
+    pub fn say(&self, subject: &LogSubject, entry: LogEntry, head: u64) {
+        let LogEntry { event, reason, carried } = entry;
         let now = Instant::now();
-        if event == Event::Refused && !self.may_refuse(&subject.who, head, now) {
+        if event == LogEvent::Refused && !self.may_refuse(&subject.who, head, now) {
             return;
         }
-        let line = Line {
-            way: Some(match subject.way {
-                Way::In => "in",
-                Way::Out => "out",
+        let line = LogLine {
+            way: Some(match subject.direction {
+                Direction::In => "in",
+                Direction::Out => "out",
             }),
             who: Some(subject.who.clone()),
             node: Some(subject.node.clone()),
@@ -180,7 +193,7 @@ impl AccessLog {
             transport: Some(subject.transport),
             reason: reason.map(|why| cut(&why)),
             carried,
-            ..Line::new(event, head)
+            ..LogLine::new(event, head)
         };
         self.write_down(line);
     }
@@ -197,18 +210,19 @@ impl AccessLog {
         };
         if passes {
             let (who, transport, reason) = (claims, Some(transport), Some(cut(&why)));
-            self.write_down(Line { who, transport, from, reason, ..Line::new(event, head) });
+            self.write_down(LogLine { who, transport, from, reason, ..LogLine::new(event, head) });
         }
     }
 
     /// How many were not told one by one, when their minute is over. To be called now and then.
     pub fn tell_rest(&self, head: u64, now: Instant) {
-        for (who, more) in locked(&self.refused).turn(now) {
+        for (who, more) in locked(&self.refused).roll_over(now) {
             let (who, reason) = (who, Some(format!("and {more} more within a minute")));
-            self.write_down(Line { who, reason, more, ..Line::new(Event::Refused, head) });
+            self.write_down(LogLine { who, reason, more, ..LogLine::new(LogEvent::Refused, head) });
         }
-        let strangers = locked(&self.strangers).turn(now).into_iter().map(|(from, more)| (None, from.flatten(), more));
-        let impostors = locked(&self.impostors).turn(now).into_iter();
+        let strangers =
+            locked(&self.strangers).roll_over(now).into_iter().map(|(from, more)| (None, from.flatten(), more));
+        let impostors = locked(&self.impostors).roll_over(now).into_iter();
         let impostors = impostors.map(|(known, more)| match known {
             Some((who, from)) => (Some(who), from, more),
             None => (None, None, more),
@@ -216,7 +230,7 @@ impl AccessLog {
         for (who, from, more) in strangers.chain(impostors) {
             let from = from.map(|ip| SocketAddr::new(ip, 0));
             let reason = Some(format!("and {more} more within a minute"));
-            self.write_down(Line { who, from, reason, more, ..Line::new(Event::NotBelieved, head) });
+            self.write_down(LogLine { who, from, reason, more, ..LogLine::new(LogEvent::NotBelieved, head) });
         }
     }
 
@@ -225,16 +239,16 @@ impl AccessLog {
         locked(&self.refused).passes(who, now)
     }
 
-    fn write_down(&self, line: Line) {
+    fn write_down(&self, line: LogLine) {
         let lost = self.dropped.swap(0, Ordering::Relaxed);
-        if self.lines.try_send(Line { lost, ..line }).is_err() {
+        if self.lines.try_send(LogLine { lost, ..line }).is_err() {
             self.dropped.fetch_add(lost + 1, Ordering::Relaxed);
         }
     }
 }
 
-impl Line {
-    fn new(event: Event, head: u64) -> Self {
+impl LogLine {
+    fn new(event: LogEvent, head: u64) -> Self {
         Self {
             at: clock::now(),
             event,
@@ -271,9 +285,9 @@ const fn is_zero(count: &u64) -> bool {
 mod tests {
     use super::*;
 
-    fn subject() -> Subject {
-        Subject {
-            way: Way::In,
+    fn subject() -> LogSubject {
+        LogSubject {
+            direction: Direction::In,
             who: "spiffe://harbor/node/beta".parse().unwrap(),
             node: "beta".parse().unwrap(),
             service: "wiki".parse().unwrap(),
@@ -285,19 +299,20 @@ mod tests {
     fn what_finds_no_room_is_counted_and_told_later() {
         let log = AccessLog::default();
         for _ in 0..WAITING + 3 {
-            log.say((Event::Opened, None), &subject(), 1, None);
+            log.say(&subject(), LogEntry::opened(), 1);
         }
         let mut unread = log.unread.lock().unwrap().take().unwrap();
         assert_eq!(unread.try_recv().unwrap().lost, 0);
-        log.say((Event::Closed, None), &subject(), 1, None);
+        let closed = LogEntry { event: LogEvent::Closed, reason: None, carried: None };
+        log.say(&subject(), closed, 1);
         let mut last = unread.try_recv().unwrap();
         while let Ok(line) = unread.try_recv() {
             last = line;
         }
-        assert_eq!((last.event, last.lost), (Event::Closed, 3));
+        assert_eq!((last.event, last.lost), (LogEvent::Closed, 3));
     }
 
-    fn read(log: &AccessLog) -> Vec<Line> {
+    fn read(log: &AccessLog) -> Vec<LogLine> {
         let mut unread = log.unread.lock().unwrap();
         std::iter::from_fn(|| unread.as_mut().unwrap().try_recv().ok()).collect()
     }
@@ -306,16 +321,16 @@ mod tests {
     fn refusals_of_one_do_not_turn_the_log_over() {
         let (log, begun) = (AccessLog::default(), Instant::now());
         for _ in 0..5_000 {
-            log.say((Event::Refused, Some("no".to_owned())), &subject(), 1, None);
+            log.say(&subject(), LogEntry::refused("no".to_owned()), 1);
         }
-        log.say((Event::Opened, None), &subject(), 1, None);
+        log.say(&subject(), LogEntry::opened(), 1);
         assert_eq!(read(&log).len(), 11, "ten refusals, and what was opened");
         // Nobody else has to come for the rest to be told.
         log.tell_rest(2, begun + crate::state::log_limit::WINDOW * 2);
         let rest = read(&log);
         let told: Vec<_> = rest.iter().map(|line| (line.event, line.more, line.who.clone())).collect();
-        assert_eq!(told, [(Event::Refused, 4_990, Some(subject().who))]);
-        log.say((Event::Refused, None), &subject(), 2, None);
+        assert_eq!(told, [(LogEvent::Refused, 4_990, Some(subject().who))]);
+        log.say(&subject(), LogEntry { event: LogEvent::Refused, reason: None, carried: None }, 2);
         assert_eq!(read(&log).len(), 1);
     }
 
@@ -323,7 +338,7 @@ mod tests {
     fn strangers_keep_no_impostor_out_of_the_log() {
         let log = AccessLog::default();
         let stranger = |claims: Option<Principal>, last: u8| Stranger {
-            event: Event::NotBelieved,
+            event: LogEvent::NotBelieved,
             claims,
             from: Some(SocketAddr::from(([10, 0, 0, last], 4_000))),
             transport: "tls",
@@ -339,7 +354,7 @@ mod tests {
     fn who_was_not_believed_is_told_and_bounded() {
         let log = AccessLog::default();
         let stranger = |last: u8| Stranger {
-            event: Event::NotBelieved,
+            event: LogEvent::NotBelieved,
             claims: Some(subject().who),
             from: Some(SocketAddr::from(([10, 0, 0, last], 4_000))),
             transport: "tls",

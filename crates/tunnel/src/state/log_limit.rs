@@ -1,4 +1,4 @@
-//! How much is told one by one: so much of one, so much of all, within a minute. The rest is counted, and told as a number.
+//! A rate limit for log lines: so much of one, so much of all, within a minute. The rest is told as a number.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,14 +7,20 @@ use std::time::{Duration, Instant};
 pub const WINDOW: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
-pub struct Limit<K> {
-    of_one: u32,
-    of_all: u32,
+pub struct LogLimit<K> {
+    most: Most,
     since: Option<Instant>,
     said: u32,
     by: HashMap<K, Told>,
     /// Of those who are not told apart: there are too many.
     beyond: u64,
+}
+
+/// So many lines within a minute.
+#[derive(Debug, Clone, Copy)]
+pub struct Most {
+    pub of_one: u32,
+    pub of_all: u32,
 }
 
 #[derive(Debug, Default)]
@@ -23,21 +29,21 @@ struct Told {
     more: u64,
 }
 
-impl<K: Clone + Eq + Hash + Ord> Limit<K> {
-    pub fn new(of_one: u32, of_all: u32) -> Self {
-        Self { of_one, of_all, since: None, said: 0, by: HashMap::new(), beyond: 0 }
+impl<K: Clone + Eq + Hash + Ord> LogLimit<K> {
+    pub fn new(most: Most) -> Self {
+        Self { most, since: None, said: 0, by: HashMap::new(), beyond: 0 }
     }
 
-    /// May it be told? To be asked after `turn`.
+    /// May it be told? To be asked after `roll_over`.
     pub fn passes(&mut self, key: &K, now: Instant) -> bool {
         self.since.get_or_insert(now);
         // As many are told apart as may say something.
-        if self.said >= self.of_all && !self.by.contains_key(key) {
+        if self.said >= self.most.of_all && !self.by.contains_key(key) {
             self.beyond = self.beyond.saturating_add(1);
             return false;
         }
         let told = self.by.entry(key.clone()).or_default();
-        if told.said >= self.of_one || self.said >= self.of_all {
+        if told.said >= self.most.of_one || self.said >= self.most.of_all {
             told.more = told.more.saturating_add(1);
             return false;
         }
@@ -47,7 +53,7 @@ impl<K: Clone + Eq + Hash + Ord> Limit<K> {
     }
 
     /// When a minute is over: how many were not told, by whom. From then on all may say something again.
-    pub fn turn(&mut self, now: Instant) -> Vec<(Option<K>, u64)> {
+    pub fn roll_over(&mut self, now: Instant) -> Vec<(Option<K>, u64)> {
         if self.since.is_none_or(|since| now.duration_since(since) < WINDOW) {
             return Vec::new();
         }
@@ -68,13 +74,13 @@ mod tests {
 
     #[test]
     fn one_who_says_much_leaves_room_for_others_and_is_counted() {
-        let (mut limit, now) = (Limit::new(3, 5), Instant::now());
+        let (mut limit, now) = (LogLimit::new(Most { of_one: 3, of_all: 5 }), Instant::now());
         let mut passed = |key: &'static str, times: u32| (0..times).filter(|_| limit.passes(&key, now)).count();
         assert_eq!((passed("loud", 100), passed("low", 1), passed("late", 9), passed("new", 7)), (3, 1, 1, 0));
-        assert_eq!(limit.turn(now), []);
+        assert_eq!(limit.roll_over(now), []);
         let rest = [(None, 7), (Some("late"), 8), (Some("loud"), 97)];
-        assert_eq!(limit.turn(now + WINDOW), rest);
+        assert_eq!(limit.roll_over(now + WINDOW), rest);
         assert!(limit.passes(&"new", now + WINDOW));
-        assert_eq!(limit.turn(now + WINDOW * 3), []);
+        assert_eq!(limit.roll_over(now + WINDOW * 3), []);
     }
 }

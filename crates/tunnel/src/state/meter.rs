@@ -1,4 +1,4 @@
-//! What is counted: per service and principal, per reason of refusal, and what was carried for others.
+//! Metrics, what is counted: per service and principal, per reason of refusal, and what was carried for others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use identity::principal::{Name, Principal};
 
-use crate::control::{Count, Handshakes, Relayed};
+use crate::control::view::{HandshakeCounts, RelayCounts, ServiceCounts};
 
 /// So many pairs of service and principal are told apart; a flood of further ones is counted together with none of them.
 const MOST: usize = 20_000;
@@ -15,7 +15,7 @@ const REASONS: usize = 64;
 
 #[derive(Debug, Default)]
 pub struct Meter {
-    rows: Mutex<HashMap<Key, Arc<Row>>>,
+    rows: Mutex<HashMap<Key, Arc<ServiceMeter>>>,
     failed: Mutex<BTreeMap<&'static str, u64>>,
     /// Programs of this machine that were sent away.
     programs: Mutex<BTreeMap<&'static str, u64>>,
@@ -33,7 +33,7 @@ struct Key {
 
 /// Of one service and one principal.
 #[derive(Debug, Default)]
-pub struct Row {
+pub struct ServiceMeter {
     open: AtomicU64,
     streams: AtomicU64,
     sent: AtomicU64,
@@ -50,7 +50,7 @@ pub struct RelayMeter {
 }
 
 impl Meter {
-    pub fn row(&self, service: &Name, principal: &Principal, incoming: bool) -> Arc<Row> {
+    pub fn service(&self, service: &Name, principal: &Principal, incoming: bool) -> Arc<ServiceMeter> {
         let key = Key { service: service.clone(), principal: principal.clone(), incoming };
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if rows.len() >= MOST && !rows.contains_key(&key) {
@@ -81,21 +81,21 @@ impl Meter {
         owned(&self.programs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn handshakes(&self) -> Handshakes {
+    pub fn handshakes(&self) -> HandshakeCounts {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let (done, called) = (self.handshakes.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
-        Handshakes { done, called, failed: owned(&failed) }
+        HandshakeCounts { done, called, failed: owned(&failed) }
     }
 
-    pub fn counts(&self) -> Vec<Count> {
+    pub fn counts(&self) -> Vec<ServiceCounts> {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut counts: Vec<Count> = rows.iter().map(|(key, row)| row.count(key)).collect();
+        let mut counts: Vec<ServiceCounts> = rows.iter().map(|(key, row)| row.count(key)).collect();
         counts.sort_by(|a, b| (&a.service, &a.principal, a.incoming).cmp(&(&b.service, &b.principal, b.incoming)));
         counts
     }
 }
 
-impl Row {
+impl ServiceMeter {
     pub fn opened(&self) {
         self.open.fetch_add(1, Ordering::Relaxed);
         self.streams.fetch_add(1, Ordering::Relaxed);
@@ -118,8 +118,8 @@ impl Row {
         add(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner), why);
     }
 
-    fn count(&self, key: &Key) -> Count {
-        Count {
+    fn count(&self, key: &Key) -> ServiceCounts {
+        ServiceCounts {
             service: key.service.clone(),
             principal: key.principal.clone(),
             incoming: key.incoming,
@@ -133,8 +133,8 @@ impl Row {
 }
 
 impl RelayMeter {
-    pub fn view(&self) -> Relayed {
-        Relayed {
+    pub fn view(&self) -> RelayCounts {
+        RelayCounts {
             waiting: self.waiting.load(Ordering::Relaxed),
             open: self.open.load(Ordering::Relaxed),
             carried: self.carried.load(Ordering::Relaxed),

@@ -1,212 +1,145 @@
 //! All that the tunnel was handed, and what it keeps count of: the one thing that its parts share.
 
-use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ground::clock;
-use identity::id::Digest;
-use identity::key::P256Key;
-use identity::principal::{Host, HostPort, Name, NodeName, OrgName, Principal};
-use manifest::stored::{Access, Target};
+use identity::principal::{Host, HostPort, NodeName, OrgName, Principal};
+use manifest::stored::Access;
 use org::member::peer::Peer;
-use pki_types::CertificateDer;
-use rustls::client::ResolvesClientCert;
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, ServerConfig, SignatureScheme};
 use tokio::sync::{mpsc, watch};
 use wire::known::BadKnowledge;
 use wire::peer::Knows;
-use wire::tls::peer::{self, Bench};
-use wire::tls::{TlsSetup, Vouched};
 
 use crate::access::pins::Pins;
-use crate::access::standing::{Rule, Standing};
-use crate::access::table::Tables;
-use crate::control::{Identity, Knowledge, Running, Word};
+use crate::access::policy::Policy;
+use crate::access::table::AccessTables;
+use crate::access::targets::Targets;
+use crate::access::trust::TrustSnapshot;
+use crate::control::event::TunnelEvent;
+use crate::control::order::{Knowledge, TunnelConfig};
 use crate::limit::bounds::Bounds;
-use crate::limit::connections::Door;
+use crate::limit::connections::ConnectionLimits;
 use crate::state::callers::Callers;
-use crate::state::log::AccessLog;
+use crate::state::log::{AccessLog, LogEntry, LogSubject};
 use crate::state::meter::Meter;
-use crate::state::streams::{Book, CutOff};
+use crate::state::streams::{CutStream, OpenStreams};
+use crate::state::svids::{BadSvid, LocalSvids};
 
-/// How many words to the agent may wait; it takes them at once, or it is gone.
-const WORDS: usize = 1_024;
+/// How many events for the agent may wait; it takes them at once, or it is gone.
+const EVENTS: usize = 1_024;
 /// An agent that did not take in what a peer knows is not waited for again so soon.
 const NOT_AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub struct Held {
+pub struct TunnelState {
     pub org: OrgName,
     pub node: NodeName,
-    pub rule: ArcSwap<Rule>,
+    /// Who is believed, and who may open what: swapped whole.
+    pub policy: ArcSwap<Policy>,
     /// What may be called elsewhere, by whom here, and by which relays.
     pub targets: ArcSwap<Targets>,
-    pub running: ArcSwapOption<Running>,
+    pub running: ArcSwapOption<TunnelConfig>,
     /// Where other nodes reach this one over TLS: it may be a relay for itself, too.
     pub heard_at: ArcSwapOption<SocketAddr>,
-    pub book: Arc<Book>,
+    pub streams: Arc<OpenStreams>,
     pub meter: Arc<Meter>,
     pub log: AccessLog,
-    pub door: Arc<Door>,
+    pub limits: Arc<ConnectionLimits>,
     pub callers: Arc<Callers>,
     pub pins: Arc<Pins>,
-    speakers: Arc<ArcSwap<Speakers>>,
-    bench: Bench,
-    clients: Mutex<HashMap<Principal, Arc<ClientConfig>>>,
-    words: mpsc::Sender<Word>,
+    /// Whoever is at home here, and how TLS shows it.
+    pub svids: LocalSvids,
+    events: mpsc::Sender<TunnelEvent>,
     /// What a peer knew, and when it was that the agent did not take it in although it was told.
     in_vain: Mutex<Option<(Knows, Instant)>>,
     /// The head that counts, for whoever waits for a newer one.
     head: watch::Sender<u64>,
 }
 
-/// What of the access tables is for the calling side.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Targets {
-    pub services: BTreeMap<Name, Target>,
-    pub relays: BTreeMap<NodeName, HostPort>,
-}
-
-/// SVIDs with their keys, ready for TLS.
-#[derive(Debug, Default)]
-struct Speakers(HashMap<Principal, Arc<CertifiedKey>>);
-
 #[derive(Debug, thiserror::Error)]
 pub enum BadOrder {
     #[error("what is known of the org does not hold")]
     Knowledge(#[from] BadKnowledge),
-    #[error("the key of `{0}` cannot be used")]
-    Key(Principal),
     #[error(transparent)]
-    Tls(#[from] TlsSetup),
+    Svid(#[from] BadSvid),
 }
 
-impl Held {
-    pub fn new(org: OrgName, node: NodeName, first: Knowledge) -> Result<(Self, mpsc::Receiver<Word>), BadOrder> {
+impl TunnelState {
+    pub fn new(
+        org: OrgName,
+        node: NodeName,
+        first: Knowledge,
+    ) -> Result<(Self, mpsc::Receiver<TunnelEvent>), BadOrder> {
         let pins = Arc::<Pins>::default();
-        let standing = Arc::new(Standing::new(&org, first, Arc::clone(&pins))?);
-        let judgment = Arc::new(ArcSwap::from_pointee(standing.judgment.clone()));
-        let bench = Bench { judgment, vouched: Arc::<Vouched>::default() };
-        let (words, told) = mpsc::channel(WORDS);
-        let (versions, _) = watch::channel(standing.head());
-        let held = Self {
+        let trust = Arc::new(TrustSnapshot::new(&org, first, Arc::clone(&pins))?);
+        let svids = LocalSvids::new(Principal::node(&org, &node), trust.judgment.clone());
+        let (events, told) = mpsc::channel(EVENTS);
+        let (versions, _) = watch::channel(trust.head());
+        let state = Self {
             org,
             node,
-            rule: ArcSwap::from_pointee(Rule { standing, tables: Arc::default() }),
+            policy: ArcSwap::from_pointee(Policy { trust, tables: Arc::default() }),
             targets: ArcSwap::default(),
             running: ArcSwapOption::empty(),
             heard_at: ArcSwapOption::empty(),
             in_vain: Mutex::new(None),
-            book: Arc::default(),
+            streams: Arc::default(),
             meter: Arc::default(),
             log: AccessLog::default(),
-            door: Arc::default(),
+            limits: Arc::default(),
             callers: Arc::default(),
             pins,
-            speakers: Arc::default(),
-            bench,
-            clients: Mutex::default(),
-            words,
+            svids,
+            events,
             head: versions,
         };
-        Ok((held, told))
+        Ok((state, told))
     }
 
     /// As many as the process has descriptors for; to be said before anybody is let in.
     #[must_use]
     pub fn within(mut self, bounds: Bounds) -> Self {
-        self.door = Arc::new(Door::new(bounds));
+        self.limits = Arc::new(ConnectionLimits::new(bounds));
         self
     }
 
     /// Authority first: what is revoked is cut before anything else is done.
-    pub fn know(&self, knowledge: Knowledge) -> Result<Vec<CutOff>, BadOrder> {
-        let standing = Arc::new(Standing::new(&self.org, knowledge, Arc::clone(&self.pins))?);
-        let before = Arc::clone(&self.rule.load().standing);
-        self.bench.judgment.store(Arc::new(standing.judgment.clone()));
-        let head = standing.head();
-        let is_other = standing.knows() != before.knows();
-        let cut = self.put_rule(|rule| Rule { standing: Arc::clone(&standing), tables: Arc::clone(&rule.tables) });
+    pub fn know(&self, knowledge: Knowledge) -> Result<Vec<CutStream>, BadOrder> {
+        let trust = Arc::new(TrustSnapshot::new(&self.org, knowledge, Arc::clone(&self.pins))?);
+        let before = Arc::clone(&self.policy.load().trust);
+        self.svids.judge_by(trust.judgment.clone());
+        let head = trust.head();
+        let is_other = trust.knows() != before.knows();
+        let cut = self.put_policy(|policy| Policy { trust: Arc::clone(&trust), tables: Arc::clone(&policy.tables) });
         // What changes nothing of that wakes nobody who waits for a head.
         self.head.send_if_modified(|known| std::mem::replace(known, head) != head || is_other);
         Ok(cut)
     }
 
-    pub fn allow(&self, all: &[Access]) -> Vec<CutOff> {
-        let tables = Arc::new(Tables::new(all));
+    pub fn allow(&self, all: &[Access]) -> Vec<CutStream> {
+        let tables = Arc::new(AccessTables::new(all));
         self.targets.store(Arc::new(Targets::of_all(all)));
-        self.put_rule(|rule| Rule { standing: Arc::clone(&rule.standing), tables: Arc::clone(&tables) })
+        self.put_policy(|policy| Policy { trust: Arc::clone(&policy.trust), tables: Arc::clone(&tables) })
     }
 
-    fn put_rule(&self, next: impl Fn(&Rule) -> Rule) -> Vec<CutOff> {
-        self.rule.rcu(|rule| next(rule));
-        self.book.sweep(&self.rule.load())
+    fn put_policy(&self, next: impl Fn(&Policy) -> Policy) -> Vec<CutStream> {
+        self.policy.rcu(|policy| next(policy));
+        self.streams.sweep(&self.policy.load())
     }
 
-    pub fn speak(&self, identities: &[Identity]) -> Result<(), BadOrder> {
-        let mut speakers = HashMap::new();
-        for identity in identities {
-            let bad = || BadOrder::Key(identity.principal.clone());
-            let key = P256Key::from_pkcs8(&identity.key.0).map_err(|_| bad())?;
-            let chain = identity.chain.iter().map(|der| der.0.clone().into()).collect();
-            let certified = wire::tls::certified(chain, &key)?;
-            speakers.insert(identity.principal.clone(), Arc::new(certified));
-        }
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        clients.retain(|principal, _| speakers.contains_key(principal));
-        self.speakers.store(Arc::new(Speakers(speakers)));
-        Ok(())
-    }
-
-    pub fn speaks_for(&self, principal: &Principal) -> bool {
-        self.speakers.load().0.contains_key(principal)
-    }
-
-    /// What a principal at home here shows of itself.
-    pub fn chain_of(&self, principal: &Principal) -> Option<Vec<CertificateDer<'static>>> {
-        self.speakers.load().0.get(principal).map(|own| own.cert.clone())
-    }
-
-    /// Everybody at home here, in order.
-    pub fn principals(&self) -> Vec<Principal> {
-        let mut all: Vec<Principal> = self.speakers.load().0.keys().cloned().collect();
-        all.sort();
-        all
-    }
-
-    /// Peers meet the node itself.
-    pub fn server(&self) -> Result<ServerConfig, TlsSetup> {
-        let own = Principal::node(&self.org, &self.node);
-        peer::server(self.bench.clone(), Arc::new(Speaker { own, speakers: Arc::clone(&self.speakers) }))
-    }
-
-    /// Calls are in the name of whoever calls. One that is not at home here has nothing to show, and is refused.
-    pub fn client(&self, own: &Principal) -> Result<Arc<ClientConfig>, TlsSetup> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(config) = clients.get(own) {
-            return Ok(Arc::clone(config));
-        }
-        let speaker = Speaker { own: own.clone(), speakers: Arc::clone(&self.speakers) };
-        let config = Arc::new(peer::client(self.bench.clone(), Arc::new(speaker))?);
-        clients.insert(own.clone(), Arc::clone(&config));
-        Ok(config)
-    }
-
-    /// What a handshake proved of the peer; once.
-    pub fn vouched(&self) -> &Vouched {
-        &self.bench.vouched
-    }
-
-    /// Nothing is lost by a word that finds no room: the agent is gone then, or asks anew.
-    pub fn tell(&self, word: Word) {
-        if self.words.try_send(word).is_err() {
+    /// Nothing is lost by an event that finds no room: the agent is gone then, or asks anew.
+    pub fn tell(&self, event: TunnelEvent) {
+        if self.events.try_send(event).is_err() {
             tracing::warn!("the agent takes no words");
         }
+    }
+
+    /// A line in the access log, under the head of now.
+    pub fn log_stream(&self, subject: &LogSubject, entry: LogEntry) {
+        self.log.say(subject, entry, self.policy.load().trust.head());
     }
 
     /// An agent that stands still keeps no call waiting twice for the same news.
@@ -239,7 +172,7 @@ impl Held {
     }
 
     pub fn endures(&self, peer: &Peer) -> bool {
-        self.rule.load().standing.endures(peer, clock::now()).is_ok()
+        self.policy.load().trust.endures(peer, clock::now()).is_ok()
     }
 
     /// Waits until the operators take one of them back; for ever, if they do not.
@@ -250,70 +183,5 @@ impl Held {
                 std::future::pending::<()>().await;
             }
         }
-    }
-}
-
-impl Targets {
-    /// What all tables allow; where the places differ, those of the first count, which is obeyed.
-    pub fn of_all(all: &[Access]) -> Self {
-        let Some((first, more)) = all.split_first() else {
-            return Self::default();
-        };
-        let mut services = first.targets.clone();
-        for access in more {
-            services.retain(|name, target| {
-                let Some(other) = access.targets.get(name) else {
-                    return false;
-                };
-                target.node &= other.node;
-                target.callers.retain(|caller| other.callers.contains(caller));
-                target.node || !target.callers.is_empty()
-            });
-        }
-        Self { services, relays: first.relays.clone() }
-    }
-
-    /// In the order in which this node waits at them, and others look for it: another one for each node, so that the relays
-    /// share the work.
-    pub fn relays_of(&self, node: &NodeName) -> Vec<(NodeName, HostPort)> {
-        let mut relays: Vec<_> = self.relays.iter().map(|(relay, at)| (relay.clone(), at.clone())).collect();
-        relays.sort_by_key(|(relay, _)| Digest::of(format!("{node} {relay}").as_bytes()));
-        relays
-    }
-
-    pub fn may_call(&self, who: &Principal, service: &Name) -> bool {
-        self.services.get(service).is_some_and(|target| match who.node_name() {
-            Some(_) => target.node,
-            None => target.callers.contains(who),
-        })
-    }
-}
-
-/// Shows one principal's SVID of now.
-#[derive(Debug)]
-struct Speaker {
-    own: Principal,
-    speakers: Arc<ArcSwap<Speakers>>,
-}
-
-impl Speaker {
-    fn current(&self) -> Option<Arc<CertifiedKey>> {
-        self.speakers.load().0.get(&self.own).cloned()
-    }
-}
-
-impl ResolvesServerCert for Speaker {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.current()
-    }
-}
-
-impl ResolvesClientCert for Speaker {
-    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.current()
-    }
-
-    fn has_certs(&self) -> bool {
-        self.current().is_some()
     }
 }

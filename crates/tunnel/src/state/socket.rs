@@ -1,5 +1,6 @@
-//! A socket that somebody else than who carries its bytes can break off: whoever enforces a new rule waits for nobody.
+//! A socket that somebody else than who carries its bytes can reset: whoever enforces a new policy waits for nobody.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -17,11 +18,11 @@ pub struct Socket(Arc<TcpStream>);
 
 /// Holds the socket open: to be let go of before it is to be closed.
 #[derive(Debug, Clone)]
-pub struct Breaker(Arc<TcpStream>);
+pub struct ResetHandle(Arc<TcpStream>);
 
-impl Breaker {
+impl ResetHandle {
     /// At once, also for what was written and has not left yet. Both ends find a connection that broke, not one that ended.
-    pub fn break_off(&self) {
+    pub fn reset(&self) {
         if connect_unspec(&*self.0).is_err() {
             // With whoever lets go of it last, then.
             let _ = self.0.set_zero_linger();
@@ -36,17 +37,17 @@ impl From<TcpStream> for Socket {
 }
 
 impl Socket {
-    pub fn breaker(&self) -> Breaker {
-        Breaker(Arc::clone(&self.0))
+    pub fn reset_handle(&self) -> ResetHandle {
+        ResetHandle(Arc::clone(&self.0))
     }
 
     /// From now on also the end of this process is none of the connection: the kernel breaks off what is open then.
-    pub fn breaks_when_dropped(&self) {
+    pub fn resets_when_dropped(&self) {
         let _ = self.0.set_zero_linger();
     }
 
     /// What was written still leaves, and then comes the end.
-    pub fn ends_when_dropped(&self) {
+    pub fn closes_when_dropped(&self) {
         let _ = sockopt::set_socket_linger(&*self.0, None);
     }
 
@@ -59,14 +60,27 @@ impl Socket {
         self.0.readable().await
     }
 
-    pub fn poll_read(&self, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let most = room.remaining();
+    /// What is there, or nothing if nothing is: so that no buffer is kept for what may come.
+    pub async fn read_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        poll_fn(|context| {
+            let mut read = ReadBuf::new(buffer);
+            Poll::Ready(match self.poll_read(context, &mut read) {
+                Poll::Pending => Ok(None),
+                Poll::Ready(Ok(())) => Ok(Some(read.filled().len())),
+                Poll::Ready(Err(why)) => Err(why),
+            })
+        })
+        .await
+    }
+
+    pub fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let most = buffer.remaining();
         loop {
             ready!(self.0.poll_read_ready(context))?;
-            let read = |socket: &TcpStream| Ok(recv(socket, room.initialize_unfilled(), RecvFlags::empty())?.0);
+            let read = |socket: &TcpStream| Ok(recv(socket, buffer.initialize_unfilled(), RecvFlags::empty())?.0);
             match self.attempt(Interest::READABLE, most, read) {
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read.map(|count| room.advance(count))),
+                read => return Poll::Ready(read.map(|count| buffer.advance(count))),
             }
         }
     }
@@ -105,8 +119,8 @@ impl Socket {
 }
 
 impl AsyncRead for &Socket {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Socket::poll_read(&self, context, room)
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Socket::poll_read(&self, context, buffer)
     }
 }
 
@@ -137,8 +151,8 @@ impl AsyncWrite for &Socket {
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Self::poll_read(&self, context, room)
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Self::poll_read(&self, context, buffer)
     }
 }
 

@@ -1,7 +1,7 @@
-//! Streams that are open: each is in the book before it is decided, so that no change of the rules passes one by.
+//! The registry of open streams: each is in it before it is decided, so that no change of the policy passes one by.
 //!
-//! Whoever opens a stream enters it here first, and asks the rule then. A change puts the new rule in place first, and looks
-//! through the book then. So a stream is either asked by the new rule, or found in the book.
+//! Whoever opens a stream enters it here first, and asks the policy then. A change puts the new policy in place first, and
+//! looks through the registry then. So a stream is either asked by the new policy, or found in the registry.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,19 +14,20 @@ use identity::time::Timestamp;
 use org::member::peer::Peer;
 use tokio::sync::watch;
 
-use crate::access::standing::{Denied, Rule};
-use crate::control::{Caller, Connection};
-use crate::state::socket::Breaker;
+use crate::access::denied::Denied;
+use crate::access::policy::Policy;
+use crate::control::question::{CallerIdentity, ServiceConnection};
+use crate::state::socket::ResetHandle;
 
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct OpenStreams {
     next: AtomicU64,
     streams: Mutex<HashMap<u64, Entry>>,
 }
 
 /// Which end of the stream is here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// The service is here, and the peer calls.
     In,
     /// Somebody here calls; the peer has the service.
@@ -37,10 +38,10 @@ pub enum Way {
 struct Entry {
     peer: Arc<Peer>,
     service: Name,
-    way: Way,
+    direction: Direction,
     since: Timestamp,
     /// While the service has it.
-    seen_as: Option<Ends>,
+    seen_as: Option<SeenEnds>,
     sockets: Sockets,
     cut: watch::Sender<Option<Denied>>,
 }
@@ -49,23 +50,23 @@ struct Entry {
 #[derive(Debug, Clone, Default)]
 pub struct Sockets {
     /// A program's.
-    pub near: Option<Breaker>,
+    pub near: Option<ResetHandle>,
     /// To the other node, if it carries nothing else.
-    pub far: Option<Breaker>,
+    pub far: Option<ResetHandle>,
 }
 
 /// Of the connection to a service, as the service sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ends {
+struct SeenEnds {
     far: SocketAddr,
     near: SocketAddr,
 }
 
-impl Ends {
-    fn fit(self, connection: Connection) -> bool {
+impl SeenEnds {
+    fn fit(self, connection: ServiceConnection) -> bool {
         match connection {
-            Connection::Between { far, near } => self.far == canonical(far) && self.near == canonical(near),
-            Connection::From(far) => self.far == canonical(far),
+            ServiceConnection::Between { far, near } => self.far == canonical(far) && self.near == canonical(near),
+            ServiceConnection::From(far) => self.far == canonical(far),
         }
     }
 }
@@ -75,57 +76,70 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// An entry's holder: gone from the book when dropped.
+/// An entry's holder: gone from the registry when dropped.
 #[derive(Debug)]
-pub struct Ticket {
+pub struct OpenStream {
     number: u64,
-    book: Arc<Book>,
+    registry: Arc<OpenStreams>,
     cut: watch::Receiver<Option<Denied>>,
 }
 
-/// A stream that a new rule ended.
+/// A stream that a new policy ended.
 #[derive(Debug)]
-pub struct CutOff {
+pub struct CutStream {
     pub principal: Principal,
     pub node: NodeName,
     pub service: Name,
-    pub way: Way,
+    pub direction: Direction,
     pub why: Denied,
 }
 
-impl Book {
-    pub fn enter(self: &Arc<Self>, peer: Arc<Peer>, service: Name, way: Way) -> Ticket {
+impl OpenStreams {
+    pub fn register(self: &Arc<Self>, peer: Arc<Peer>, service: Name, direction: Direction) -> OpenStream {
         let (sender, cut) = watch::channel(None);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let entry =
-            Entry { peer, service, way, since: clock::now(), seen_as: None, sockets: Sockets::default(), cut: sender };
+        let entry = Entry {
+            peer,
+            service,
+            direction,
+            since: clock::now(),
+            seen_as: None,
+            sockets: Sockets::default(),
+            cut: sender,
+        };
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).insert(number, entry);
-        Ticket { number, book: Arc::clone(self), cut }
+        OpenStream { number, registry: Arc::clone(self), cut }
     }
 
-    /// Ends what the rule no longer allows; what it allows is not touched. When it returns, no program has a connection any
+    /// Ends what the policy no longer allows; what it allows is not touched. When it returns, no program has a connection any
     /// more that it must not have: nobody who carries has to do anything for that.
-    pub fn sweep(&self, rule: &Rule) -> Vec<CutOff> {
-        let (cut, sockets) = self.take_out(rule);
+    pub fn sweep(&self, policy: &Policy) -> Vec<CutStream> {
+        let (cut, sockets) = self.take_out(policy);
         // Services first.
-        sockets.iter().filter_map(|stream| stream.near.as_ref()).for_each(Breaker::break_off);
-        sockets.iter().filter_map(|stream| stream.far.as_ref()).for_each(Breaker::break_off);
+        sockets.iter().filter_map(|stream| stream.near.as_ref()).for_each(ResetHandle::reset);
+        sockets.iter().filter_map(|stream| stream.far.as_ref()).for_each(ResetHandle::reset);
         cut
     }
 
-    fn take_out(&self, rule: &Rule) -> (Vec<CutOff>, Vec<Sockets>) {
+    fn take_out(&self, policy: &Policy) -> (Vec<CutStream>, Vec<Sockets>) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut out, now) = ((Vec::new(), Vec::new()), clock::now());
         for entry in streams.values_mut() {
-            let stays = match entry.way {
-                Way::In => rule.may_stay(&entry.peer, &entry.service, now),
-                Way::Out => rule.standing.endures(&entry.peer, now).map_err(Denied::ended),
+            let stays = match entry.direction {
+                Direction::In => policy.may_stay(&entry.peer, &entry.service, now),
+                Direction::Out => policy.trust.endures(&entry.peer, now).map_err(Denied::ended),
             };
             if let Err(why) = stays {
                 // Whoever carries it must know why before it finds that it is broken.
                 entry.cut.send_replace(Some(why.clone()));
                 let (principal, node) = (entry.peer.principal().clone(), entry.peer.node().clone());
-                out.0.push(CutOff { principal, node, service: entry.service.clone(), way: entry.way, why });
+                out.0.push(CutStream {
+                    principal,
+                    node,
+                    service: entry.service.clone(),
+                    direction: entry.direction,
+                    why,
+                });
                 out.1.push(std::mem::take(&mut entry.sockets));
                 // What is broken off may be anybody's address at once.
                 entry.seen_as = None;
@@ -135,14 +149,14 @@ impl Book {
     }
 
     /// Who calls a service here, by what the service sees.
-    pub fn caller(&self, connection: Connection) -> Option<Caller> {
+    pub fn caller(&self, connection: ServiceConnection) -> Option<CallerIdentity> {
         let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = streams.values().filter_map(|entry| Some((entry, entry.seen_as?)));
         let mut fits = seen.filter(|(_, ends)| ends.fit(connection));
         // Two services may see one address at the same time: then nobody can say which of the two is meant.
         let (Some((entry, ends)), None) = (fits.next(), fits.next()) else { return None };
         let (principal, node) = (entry.peer.principal().clone(), entry.peer.node().clone());
-        Some(Caller { principal, node, service: entry.service.clone(), at: ends.near, since: entry.since })
+        Some(CallerIdentity { principal, node, service: entry.service.clone(), at: ends.near, since: entry.since })
     }
 
     pub fn open(&self) -> usize {
@@ -150,10 +164,10 @@ impl Book {
     }
 }
 
-impl Ticket {
+impl OpenStream {
     /// Where the service sees the call come from, and at which of its own addresses.
     pub fn is_seen_as(&self, far: SocketAddr, near: SocketAddr) {
-        let ends = Ends { far: canonical(far), near: canonical(near) };
+        let ends = SeenEnds { far: canonical(far), near: canonical(near) };
         self.change(|entry| {
             if entry.cut.borrow().is_none() {
                 entry.seen_as = Some(ends);
@@ -161,12 +175,12 @@ impl Ticket {
         });
     }
 
-    /// From now on a new rule breaks them off; one that was put before has spoken already.
+    /// From now on a new policy breaks them off; one that was put before has spoken already.
     pub fn goes_over(&self, sockets: Sockets) {
         self.change(|entry| entry.sockets = sockets);
     }
 
-    /// Before the sockets are closed, or used again: whose they are then is nobody's business here. Says why a new rule has
+    /// Before the sockets are closed, or used again: whose they are then is nobody's business here. Says why a new policy has
     /// ended the stream by now: then somebody else may be about to break them off.
     pub fn lets_go(&self) -> Option<Denied> {
         self.change(|entry| {
@@ -176,18 +190,18 @@ impl Ticket {
         .flatten()
     }
 
-    /// Nothing if it is not in the book, which it is as long as there is a ticket.
+    /// Nothing if it is not in the registry, which it is as long as somebody holds it.
     fn change<T>(&self, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
-        let mut streams = self.book.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.registry.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.get_mut(&self.number).map(change)
     }
 
-    /// Why a new rule has ended it by now.
+    /// Why a new policy has ended it by now.
     pub fn is_cut(&self) -> Option<Denied> {
         self.cut.borrow().clone()
     }
 
-    /// Waits until a new rule ends the stream; for ever, if none does.
+    /// Waits until a new policy ends the stream; for ever, if none does.
     pub async fn cut(&mut self) -> Denied {
         loop {
             if let Some(why) = self.cut.borrow_and_update().clone() {
@@ -200,8 +214,8 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for OpenStream {
     fn drop(&mut self) {
-        self.book.streams.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        self.registry.streams.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
 }

@@ -26,7 +26,7 @@ use org::suspend::suspended::Suspensions;
 use rcgen::{CertificateParams, KeyPair};
 use wire::known::Known;
 
-use crate::control::{Identity, Knowledge};
+use crate::control::order::{KeyedSvid, Knowledge};
 
 pub fn node(name: &str) -> NodeName {
     name.parse().unwrap()
@@ -249,19 +249,20 @@ impl Org {
         }
     }
 
-    pub fn svid(&self, who: &Principal, on: &str) -> Identity {
+    pub fn svid(&self, who: &Principal, on: &str) -> KeyedSvid {
         let day = Validity::from_now(clock::now(), Seconds::DAY);
-        self.twisted((who, on), &self.keys[&node(on)], day, |_| {})
+        self.twisted(who, on, &self.keys[&node(on)], day, |_| {})
     }
 
     /// Bound by this key, valid for this time, and changed before the issuing key signs it.
     pub fn twisted(
         &self,
-        (who, on): (&Principal, &str),
+        who: &Principal,
+        on: &str,
         by: &P256Key,
         validity: Validity,
         twist: impl FnOnce(&mut CertificateParams),
-    ) -> Identity {
+    ) -> KeyedSvid {
         let key = random::p256().unwrap();
         let (svid_key, not_after) = (key_id(key.public()).unwrap(), validity.not_after);
         let terms = Terms { org: self.founding.id, principal: who, node: &node(on), svid_key, not_after };
@@ -271,7 +272,7 @@ impl Org {
         let issuer = rcgen::Issuer::from_ca_cert_der(self.issuer.certificate(), pair(&self.issuer_key)).unwrap();
         let leaf = draft.signed_by(&pair(&key), &issuer).unwrap();
         let chain = vec![Bytes(leaf.der().to_vec()), Bytes(self.issuer.certificate().to_vec())];
-        Identity { principal: who.clone(), chain, key: Bytes(key.pkcs8().to_vec()) }
+        KeyedSvid { principal: who.clone(), chain, key: Bytes(key.pkcs8().to_vec()) }
     }
 }
 

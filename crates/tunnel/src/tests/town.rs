@@ -12,25 +12,28 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use crate::accept::{serve_quic, serve_tls};
-use crate::control::{Running, Word};
-use crate::dial::destination::Wanted;
-use crate::dial::{Dialer, NoStream};
-use crate::state::shared::Held;
+use crate::accept::quic::serve_quic;
+use crate::accept::tls::serve_tls;
+use crate::control::event::TunnelEvent;
+use crate::control::order::TunnelConfig;
+use crate::dial::destination::Destination;
+use crate::dial::dialer::Dialer;
+use crate::dial::no_stream::NoStream;
+use crate::state::shared::TunnelState;
 use crate::tests::scene::{Org, node};
 
 pub fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-pub fn wanted(service: &str) -> Wanted {
-    Wanted { service: name(service), node: None }
+pub fn wanted(service: &str) -> Destination {
+    Destination { service: name(service), node: None }
 }
 
 /// One node's tunnel.
 pub struct House {
-    pub held: Arc<Held>,
-    pub words: Option<mpsc::Receiver<Word>>,
+    pub state: Arc<TunnelState>,
+    pub words: Option<mpsc::Receiver<TunnelEvent>>,
     pub dialer: Dialer,
     /// Where it listens for both transports.
     pub address: SocketAddr,
@@ -52,12 +55,12 @@ impl House {
     }
 
     pub async fn open_with(org: &Org, at: &str, transport: Transport, serves: Serves) -> Self {
-        let (held, words) = Held::new(org.name.clone(), node(at), org.knowledge(at)).unwrap();
-        let held = Arc::new(held);
+        let (state, words) = TunnelState::new(org.name.clone(), node(at), org.knowledge(at)).unwrap();
+        let state = Arc::new(state);
         let own = org.principal("node", at);
-        held.speak(&[org.svid(&own, at)]).unwrap();
+        state.svids.replace(&[org.svid(&own, at)]).unwrap();
         let policy = TunnelPolicy { transport, ..TunnelPolicy::default() };
-        let running = Running {
+        let running = TunnelConfig {
             address: None,
             relay: false,
             policy,
@@ -65,17 +68,17 @@ impl House {
             ports: BTreeMap::new(),
             passwords: BTreeMap::new(),
         };
-        held.running.store(Some(Arc::new(running)));
+        state.running.store(Some(Arc::new(running)));
         let (stop, stopped) = watch::channel(false);
-        let address = listen(&held, serves, &stopped).await;
-        let dialer = Dialer::new(Arc::clone(&held));
-        Self { held, words: Some(words), dialer, address, stop, own, access: Access::default() }
+        let address = listen(&state, serves, &stopped).await;
+        let dialer = Dialer::new(Arc::clone(&state));
+        Self { state, words: Some(words), dialer, address, stop, own, access: Access::default() }
     }
 
-    pub fn change(&self, change: impl FnOnce(&mut Running)) {
-        let mut running = (**self.held.running.load().as_ref().unwrap()).clone();
+    pub fn change(&self, change: impl FnOnce(&mut TunnelConfig)) {
+        let mut running = (**self.state.running.load().as_ref().unwrap()).clone();
         change(&mut running);
-        self.held.running.store(Some(Arc::new(running)));
+        self.state.running.store(Some(Arc::new(running)));
     }
 
     /// A service that listens at this address, and who may call it.
@@ -89,20 +92,20 @@ impl House {
 
     pub fn allow(&mut self, service: &str, rows: Vec<Caller>) {
         self.access.callers.insert(name(service), rows);
-        self.held.allow(std::slice::from_ref(&self.access));
+        self.state.allow(std::slice::from_ref(&self.access));
     }
 
     /// Knows that the service is at that node.
     pub fn aim(&mut self, service: &str, at: &str, address: SocketAddr) {
-        self.aim_for(service, (at, address), &[]);
+        self.aim_for(service, at, address, &[]);
     }
 
-    pub fn aim_for(&mut self, service: &str, (at, address): (&str, SocketAddr), callers: &[Principal]) {
+    pub fn aim_for(&mut self, service: &str, at: &str, address: SocketAddr, callers: &[Principal]) {
         let address: HostPort = address.to_string().parse().unwrap();
         let places = vec![Dial { at: Place::Node(node(at)), address: Some(address) }];
         let target = Target { places, node: true, callers: callers.to_vec(), port: None };
         self.access.targets.insert(name(service), target);
-        self.held.allow(std::slice::from_ref(&self.access));
+        self.state.allow(std::slice::from_ref(&self.access));
     }
 
     /// Knows that the service is at that node, which has no address.
@@ -110,13 +113,13 @@ impl House {
         let places = vec![Dial { at: Place::Node(node(at)), address: None }];
         let target = Target { places, node: true, callers: Vec::new(), port: None };
         self.access.targets.insert(name(service), target);
-        self.held.allow(std::slice::from_ref(&self.access));
+        self.state.allow(std::slice::from_ref(&self.access));
     }
 
     pub fn know_relays(&mut self, relays: &BTreeMap<NodeName, SocketAddr>) {
         let relay = |(node, at): (&NodeName, &SocketAddr)| (node.clone(), at.to_string().parse().unwrap());
         self.access.relays = relays.iter().map(relay).collect();
-        self.held.allow(std::slice::from_ref(&self.access));
+        self.state.allow(std::slice::from_ref(&self.access));
     }
 
     /// A program's socket whose other end is carried to the service.
@@ -139,17 +142,17 @@ impl House {
     }
 }
 
-async fn listen(held: &Arc<Held>, serves: Serves, stop: &watch::Receiver<bool>) -> SocketAddr {
+async fn listen(state: &Arc<TunnelState>, serves: Serves, stop: &watch::Receiver<bool>) -> SocketAddr {
     loop {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
         // The same port is free for the other one, most times.
         let Ok(udp) = std::net::UdpSocket::bind(address) else { continue };
         if serves != Serves::QuicOnly {
-            tokio::spawn(serve_tls(Arc::clone(held), tcp, stop.clone()));
+            tokio::spawn(serve_tls(Arc::clone(state), tcp, stop.clone()));
         }
         if serves != Serves::TlsOnly {
-            tokio::spawn(serve_quic(Arc::clone(held), udp, stop.clone()));
+            tokio::spawn(serve_quic(Arc::clone(state), udp, stop.clone()));
         }
         return address;
     }

@@ -15,17 +15,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use wire::peer::{Open, Opened};
 
-use crate::frame::format::Kind;
-use crate::frame::reader::{Frames, NoFrame, say};
+use crate::frame::format::FrameKind;
+use crate::frame::reader::{FrameReader, NoFrame, send_words};
 use crate::limit::bounds::STREAMS_OF_ONE;
-use crate::limit::connections::Wide;
-use crate::state::shared::Held;
-use crate::transport::hello::{Met, Shown, meet};
-use crate::transport::tls::NoLine;
-use crate::transport::{HANDSHAKE, OPENED, SILENCE};
+use crate::limit::connections::WindowPermit;
+use crate::state::shared::TunnelState;
+use crate::transport::hello::{self, MetPeer, ShownChain};
+use crate::transport::no_connection::NoConnection;
+use crate::transport::timeouts::{HANDSHAKE, OPENED, QUIC_ANSWER, SILENCE};
 
-/// Nobody says over UDP that nobody is there.
-pub const ANSWER: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const IDLE_MILLISECONDS: u32 = 15_000;
 /// What a peer may have sent on all its streams together that no service has read yet, once one of them is allowed, and if its
@@ -38,7 +36,7 @@ const SENT: u32 = 10_000_000;
 
 /// Streams of one connection that have not said what they are for, and are waited for: the next ones cost nothing until they
 /// are taken. One small packet begins as many as there may be.
-pub const UNSAID: usize = 64;
+pub const OPENING_AT_ONCE: usize = 64;
 /// So many streams a connection may have at first, since each of them is kept room for from the start; more when so many are
 /// in use.
 pub const STREAMS_AT_FIRST: u32 = 256;
@@ -51,33 +49,33 @@ pub const UNWANTED: VarInt = VarInt::from_u32(2);
 pub const CROWDED: VarInt = VarInt::from_u32(3);
 
 #[derive(Debug)]
-pub struct Line {
+pub struct QuicConnection {
     pub connection: Connection,
     pub since: Instant,
-    unsaid: Arc<Semaphore>,
-    width: Width,
+    opening: Arc<Semaphore>,
+    window: ReceiveWindow,
     streams: AtomicU32,
     /// It stays open as long as the connection is of use; what comes on it after the words is not kept.
     _words: SendStream,
 }
 
-/// How much may be under way on a connection. Whoever carries one of its streams holds it: what was sent there and nobody has read is
-/// kept as long as one of them is there, also when the connection is over.
+/// How much may be under way on a connection (flow control). Whoever carries one of its streams holds it: what was sent there
+/// and nobody has read is kept as long as one of them is there, also when the connection is over.
 #[derive(Debug, Clone, Default)]
-pub struct Width(Arc<Mutex<Option<Wide>>>);
+pub struct ReceiveWindow(Arc<Mutex<Option<WindowPermit>>>);
 
 /// The place of a stream of which nobody knows yet what it is for.
 #[derive(Debug)]
-pub struct Turn {
+pub struct OpeningSlot {
     _place: OwnedSemaphorePermit,
     connection: Connection,
-    width: Width,
+    window: ReceiveWindow,
 }
 
-impl Turn {
+impl OpeningSlot {
     /// It is allowed, and counted as what it is from now on. Its connection has room for much, if there is some.
-    pub fn pass(self, more: impl FnOnce() -> Option<Wide>) -> Width {
-        let mut wide = self.width.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn pass(self, more: impl FnOnce() -> Option<WindowPermit>) -> ReceiveWindow {
+        let mut wide = self.window.0.lock().unwrap_or_else(PoisonError::into_inner);
         if wide.is_none() {
             *wide = more();
             if wide.is_some() {
@@ -86,13 +84,13 @@ impl Turn {
             }
         }
         drop(wide);
-        self.width
+        self.window
     }
 }
 
 /// Both directions of one stream.
 #[derive(Debug)]
-pub struct Ends {
+pub struct QuicStream {
     pub to: SendStream,
     pub from: RecvStream,
     pub connection: Connection,
@@ -127,55 +125,62 @@ pub fn client(config: &Arc<rustls::ClientConfig>) -> Result<quinn::ClientConfig,
 }
 
 pub async fn call(
-    held: &Held,
-    (endpoint, config): (&Endpoint, quinn::ClientConfig),
+    state: &TunnelState,
+    endpoint: &Endpoint,
+    config: quinn::ClientConfig,
     address: SocketAddr,
-) -> Result<(Line, Met), NoLine> {
-    let failed = |why: quinn::ConnectError| NoLine::Handshake(std::io::Error::other(why));
+) -> Result<(QuicConnection, MetPeer), NoConnection> {
+    let failed = |why: quinn::ConnectError| NoConnection::Handshake(std::io::Error::other(why));
     // A client must name somebody; the verifier looks at the SVID instead.
     let shaking = endpoint.connect_with(config, address, "127.0.0.1").map_err(failed)?;
-    let connection = timeout(ANSWER, shaking).await.map_err(|_| NoLine::NoAnswer)??;
-    let words = connection.open_bi().await?;
-    introduce(held, connection, words, Side::Server).await
+    let connection = timeout(QUIC_ANSWER, shaking).await.map_err(|_| NoConnection::NoAnswer)??;
+    let (to, from) = connection.open_bi().await?;
+    introduce(state, connection, Words { to, from }, Side::Server).await
 }
 
-pub async fn receive(held: &Held, incoming: Incoming) -> Result<(Line, Met), NoLine> {
-    let connection = timeout(HANDSHAKE, incoming).await.map_err(|_| NoLine::Slow)??;
-    let words = timeout(HANDSHAKE, connection.accept_bi()).await.map_err(|_| NoLine::Slow)??;
-    introduce(held, connection, words, Side::Client).await
+pub async fn receive(state: &TunnelState, incoming: Incoming) -> Result<(QuicConnection, MetPeer), NoConnection> {
+    let connection = timeout(HANDSHAKE, incoming).await.map_err(|_| NoConnection::Slow)??;
+    let (to, from) = timeout(HANDSHAKE, connection.accept_bi()).await.map_err(|_| NoConnection::Slow)??;
+    introduce(state, connection, Words { to, from }, Side::Client).await
+}
+
+/// The first stream of a connection: for the words about who is there.
+struct Words {
+    to: SendStream,
+    from: RecvStream,
 }
 
 async fn introduce(
-    held: &Held,
+    state: &TunnelState,
     connection: Connection,
-    (mut to, from): (SendStream, RecvStream),
+    Words { mut to, from }: Words,
     side: Side,
-) -> Result<(Line, Met), NoLine> {
+) -> Result<(QuicConnection, MetPeer), NoConnection> {
     let identity = connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
     let chain = identity.map(|chain| *chain).unwrap_or_default();
-    let mut frames = Frames::new(from);
-    let met = meet(held, (&mut frames, &mut to), Shown { chain: &chain, side }).await?;
+    let mut frames = FrameReader::new(from);
+    let met = hello::exchange(state, &mut frames, &mut to, ShownChain { chain: &chain, side }).await?;
     // Whatever else comes there is thrown away as it comes.
     let _ = frames.into_inner().stop(VarInt::from_u32(0));
-    let line = Line {
+    let line = QuicConnection {
         connection,
         since: Instant::now(),
-        unsaid: Arc::new(Semaphore::new(UNSAID)),
-        width: Width::default(),
+        opening: Arc::new(Semaphore::new(OPENING_AT_ONCE)),
+        window: ReceiveWindow::default(),
         streams: AtomicU32::new(STREAMS_AT_FIRST),
         _words: to,
     };
     Ok((line, met))
 }
 
-impl Line {
-    pub async fn ask(&self, open: &Open) -> Result<(Opened, Ends), NoFrame> {
+impl QuicConnection {
+    pub async fn ask(&self, open: &Open) -> Result<(Opened, QuicStream), NoFrame> {
         let asked = async {
             let (mut to, from) = self.connection.open_bi().await.map_err(std::io::Error::from)?;
-            say(&mut to, Kind::Open, open).await?;
-            let mut frames = Frames::new(from);
-            let opened = frames.words(Kind::Opened).await?;
-            Ok((opened, Ends { to, from: frames.into_inner(), connection: self.connection.clone() }))
+            send_words(&mut to, FrameKind::Open, open).await?;
+            let mut frames = FrameReader::new(from);
+            let opened = frames.words(FrameKind::Opened).await?;
+            Ok((opened, QuicStream { to, from: frames.into_inner(), connection: self.connection.clone() }))
         };
         tokio::select! {
             opened = timeout(OPENED, asked) => opened.map_err(|_| gone())?,
@@ -194,20 +199,20 @@ impl Line {
     }
 
     /// The next stream that the other side begins, when it is its turn; nothing when the connection is over.
-    pub async fn next(&self) -> Option<(Ends, Turn)> {
-        let turn = Arc::clone(&self.unsaid).acquire_owned();
+    pub async fn next(&self) -> Option<(QuicStream, OpeningSlot)> {
+        let turn = Arc::clone(&self.opening).acquire_owned();
         let place = tokio::select! {
             place = turn => place.ok()?,
             _ = self.connection.closed() => return None,
         };
         let (to, from) = self.connection.accept_bi().await.ok()?;
-        let turn = Turn { _place: place, connection: self.connection.clone(), width: self.width.clone() };
-        Some((Ends { to, from, connection: self.connection.clone() }, turn))
+        let turn = OpeningSlot { _place: place, connection: self.connection.clone(), window: self.window.clone() };
+        Some((QuicStream { to, from, connection: self.connection.clone() }, turn))
     }
 
     /// So many streams are at work, in use or not: when half of those that there may be are in use, there may be twice as many.
-    pub fn make_room(&self, at_work: usize) {
-        let in_use = (at_work + self.unsaid.available_permits()).saturating_sub(UNSAID);
+    pub fn raise_stream_limit(&self, at_work: usize) {
+        let in_use = (at_work + self.opening.available_permits()).saturating_sub(OPENING_AT_ONCE);
         let (most, all) = (self.streams.load(Relaxed), u32::try_from(STREAMS_OF_ONE).unwrap_or(u32::MAX));
         if most < all && u32::try_from(in_use).is_ok_and(|in_use| in_use >= most / 2) {
             let more = (most * 2).min(all);
@@ -230,17 +235,17 @@ fn gone() -> NoFrame {
     NoFrame::Io(std::io::ErrorKind::TimedOut.into())
 }
 
-impl Ends {
+impl QuicStream {
     /// What is wanted of the stream.
     pub async fn asked(self) -> Option<(Open, Self)> {
-        let mut frames = Frames::new(self.from);
-        let open = timeout(OPENED, frames.words(Kind::Open)).await.ok()?.ok()?;
+        let mut frames = FrameReader::new(self.from);
+        let open = timeout(OPENED, frames.words(FrameKind::Open)).await.ok()?.ok()?;
         Some((open, Self { to: self.to, from: frames.into_inner(), connection: self.connection }))
     }
 
     pub async fn answer(&mut self, opened: &Opened) -> Result<(), NoFrame> {
         let late = |_| NoFrame::Io(std::io::ErrorKind::TimedOut.into());
-        timeout(OPENED, say(&mut self.to, Kind::Opened, opened)).await.map_err(late)?
+        timeout(OPENED, send_words(&mut self.to, FrameKind::Opened, opened)).await.map_err(late)?
     }
 
     /// Ends this side, and waits until the other one has it all.

@@ -6,11 +6,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::frame::buffer::Room;
+use crate::frame::buffer::FrameBuffer;
 
 /// The TLS below us reads four KiB at a time, five times for each record.
 #[derive(Debug)]
-pub struct Ahead<S> {
+pub struct ReadAhead<S> {
     socket: S,
     /// What was read and not asked for yet.
     kept: Option<Kept>,
@@ -18,12 +18,12 @@ pub struct Ahead<S> {
 
 #[derive(Debug)]
 struct Kept {
-    room: Room,
+    buffer: FrameBuffer,
     from: usize,
     to: usize,
 }
 
-impl<S> Ahead<S> {
+impl<S> ReadAhead<S> {
     pub const fn new(socket: S) -> Self {
         Self { socket, kept: None }
     }
@@ -33,19 +33,19 @@ impl<S> Ahead<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Ahead<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ReadAhead<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let mut kept = if let Some(kept) = this.kept.take() {
             kept
         } else {
-            let mut room = Room::take();
-            let mut part = ReadBuf::new(&mut room);
+            let mut buffer = FrameBuffer::take();
+            let mut part = ReadBuf::new(&mut buffer);
             ready!(Pin::new(&mut this.socket).poll_read(cx, &mut part))?;
             let to = part.filled().len();
-            Kept { room, from: 0, to }
+            Kept { buffer, from: 0, to }
         };
-        let bytes = kept.room.get(kept.from..kept.to).unwrap_or_default();
+        let bytes = kept.buffer.get(kept.from..kept.to).unwrap_or_default();
         let part = bytes.get(..bytes.len().min(buf.remaining())).unwrap_or_default();
         buf.put_slice(part);
         kept.from += part.len();
@@ -56,7 +56,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Ahead<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Ahead<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReadAhead<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().socket).poll_write(cx, bytes)
     }
@@ -86,12 +86,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Ahead<S> {
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    use super::Ahead;
+    use super::ReadAhead;
 
     #[tokio::test]
     async fn what_is_read_ahead_comes_whole_and_in_order_and_its_buffer_is_given_back() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut near = Ahead::new(near);
+        let mut near = ReadAhead::new(near);
         let sent: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
         far.write_all(&sent).await.unwrap();
         drop(far);

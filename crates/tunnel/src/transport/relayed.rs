@@ -11,40 +11,41 @@ use std::task::{Context, Poll, ready};
 use org::member::peer::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::frame::buffer::Room;
-use crate::frame::format::{self, DATA, HEADER, Kind};
+use crate::frame::buffer::FrameBuffer;
+use crate::frame::format::{self, DATA, FrameKind, HEADER};
 use crate::frame::reader::NoFrame;
-use crate::state::shared::Held;
-use crate::transport::tls::Ends;
+use crate::state::shared::TunnelState;
+use crate::state::socket::ResetHandle;
+use crate::transport::tls::{TlsConnection, TlsIo};
 
-pub struct Through {
-    ends: Ends,
+pub struct RelayedIo {
+    ends: TlsConnection,
     /// Over when the operators take the relay back.
     taken_back: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
     /// Bytes of the frame that is being read.
     left: usize,
     over: bool,
-    frame: Option<Frame>,
+    frame: Option<UnsentFrame>,
 }
 
 /// What is being written.
 #[derive(Debug)]
-struct Frame {
-    room: Room,
+struct UnsentFrame {
+    buffer: FrameBuffer,
     gone: usize,
     end: usize,
 }
 
-impl fmt::Debug for Through {
+impl fmt::Debug for RelayedIo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Through")
+        f.write_str("RelayedIo")
     }
 }
 
-impl Through {
+impl RelayedIo {
     /// To be made between frames: after the answer that opened the stream.
-    pub fn new(ends: Ends, held: Arc<Held>, relay: Arc<Peer>) -> Self {
-        let taken_back = Some(Box::pin(async move { held.taken_back([&relay]).await }) as _);
+    pub fn new(ends: TlsConnection, state: Arc<TunnelState>, relay: Arc<Peer>) -> Self {
+        let taken_back = Some(Box::pin(async move { state.taken_back([&relay]).await }) as _);
         Self { ends, taken_back, left: 0, over: false, frame: None }
     }
 
@@ -59,7 +60,7 @@ impl Through {
 
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(frame) = &mut self.frame {
-            let rest = frame.room.get(frame.gone..frame.end).unwrap_or_default();
+            let rest = frame.buffer.get(frame.gone..frame.end).unwrap_or_default();
             if rest.is_empty() {
                 self.frame = None;
                 break;
@@ -74,8 +75,8 @@ impl Through {
 
     /// As much as one frame holds: the inner records go together, so that the outer ones are full.
     fn put(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut room = Room::take();
-        let mut rest = room.body();
+        let mut buffer = FrameBuffer::take();
+        let mut rest = buffer.body();
         for part in parts {
             let count = part.len().min(rest.len());
             let (taken, left) = rest.split_at_mut(count);
@@ -84,27 +85,33 @@ impl Through {
         }
         let count = DATA - rest.len();
         if count > 0 {
-            let header = format::header(Kind::Data, count).map_err(io::Error::other)?;
-            if let Some(start) = room.first_chunk_mut::<HEADER>() {
+            let header = format::header(FrameKind::Data, count).map_err(io::Error::other)?;
+            if let Some(start) = buffer.first_chunk_mut::<HEADER>() {
                 *start = header;
             }
-            self.frame = Some(Frame { room, gone: 0, end: HEADER + count });
+            self.frame = Some(UnsentFrame { buffer, gone: 0, end: HEADER + count });
         }
         Ok(count)
     }
 }
 
-impl AsyncRead for Through {
+impl TlsIo for RelayedIo {
+    fn reset_handle(&self) -> Option<ResetHandle> {
+        None
+    }
+}
+
+impl AsyncRead for RelayedIo {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.poll_relay(cx)?;
         while this.left == 0 && !this.over {
             match ready!(this.ends.frames.poll_next(cx)) {
-                Ok((Kind::Data, length)) => this.left = length,
-                Ok((Kind::Still, _)) => {}
-                Ok((Kind::End, _)) => this.over = true,
-                Ok((Kind::Broken, _)) => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
-                Ok((Kind::Hello | Kind::News | Kind::Open | Kind::Opened, _)) => {
+                Ok((FrameKind::Data, length)) => this.left = length,
+                Ok((FrameKind::Still, _)) => {}
+                Ok((FrameKind::End, _)) => this.over = true,
+                Ok((FrameKind::Broken, _)) => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+                Ok((FrameKind::Hello | FrameKind::News | FrameKind::Open | FrameKind::Opened, _)) => {
                     return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
                 }
                 Err(NoFrame::Io(why)) => return Poll::Ready(Err(why)),
@@ -127,7 +134,7 @@ impl AsyncRead for Through {
     }
 }
 
-impl AsyncWrite for Through {
+impl AsyncWrite for RelayedIo {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }

@@ -12,7 +12,9 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tunnel::control::{Answer, Numbered, Order, Word};
+use tunnel::control::event::TunnelEvent;
+use tunnel::control::order::{Numbered, Order};
+use tunnel::control::question::TunnelAnswer;
 
 use super::child::Run;
 use super::feed::Fed;
@@ -37,7 +39,7 @@ pub(crate) enum End {
 pub(crate) struct Attended {
     pub child: Run,
     to: OwnedWriteHalf,
-    words: mpsc::Receiver<Word>,
+    words: mpsc::Receiver<TunnelEvent>,
     pub reader: JoinHandle<()>,
     fed: Fed,
     /// The number of the next order.
@@ -47,7 +49,7 @@ pub(crate) struct Attended {
     waiting: Vec<(u64, oneshot::Sender<()>)>,
     /// The last order that must be obeyed, and until when.
     due: Option<(u64, Instant)>,
-    questions: BTreeMap<u64, oneshot::Sender<Answer>>,
+    questions: BTreeMap<u64, oneshot::Sender<TunnelAnswer>>,
 }
 
 impl Attended {
@@ -55,7 +57,7 @@ impl Attended {
         let (mut from, to) = socket.into_split();
         let (told, words) = mpsc::channel(4);
         let reader = tokio::spawn(async move {
-            while let Some(word) = child::next::<Word>(&mut from).await {
+            while let Some(word) = child::next::<TunnelEvent>(&mut from).await {
                 if told.send(word).await.is_err() {
                     return;
                 }
@@ -140,9 +142,9 @@ impl Attended {
         }
     }
 
-    fn take_word(&mut self, supervisor: &mut Supervisor, word: Word) {
+    fn take_word(&mut self, supervisor: &mut Supervisor, word: TunnelEvent) {
         match word {
-            Word::Done(number) => {
+            TunnelEvent::Done(number) => {
                 self.due = self.due.filter(|(last, _)| *last > number);
                 // Whoever obeys one after the other is not late. Whoever says the same again is.
                 if number > self.obeyed && number < self.next {
@@ -153,10 +155,10 @@ impl Attended {
                     self.settle((wanted, done), number);
                 }
             }
-            Word::Heard(news) => supervisor.hearing.take(*news),
-            Word::Met(meeting) => supervisor.meet(*meeting),
-            Word::Listens { at, failed } => supervisor.listens((at, failed), self.due.is_some()),
-            Word::Shown { number, answer } => {
+            TunnelEvent::Heard(news) => supervisor.hearing.take(*news),
+            TunnelEvent::Met(meeting) => supervisor.meet(*meeting),
+            TunnelEvent::Listens { at, failed } => supervisor.listens((at, failed), self.due.is_some()),
+            TunnelEvent::Shown { number, answer } => {
                 if let Some(asked) = self.questions.remove(&number) {
                     let _ = asked.send(*answer);
                 }

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::process::{Child, Command};
-use tunnel::control::{MOST, Numbered};
+use tunnel::control::order::{MOST, Numbered};
 use zeroize::Zeroizing;
 
 /// Nobody, on every system.

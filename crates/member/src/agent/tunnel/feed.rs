@@ -6,7 +6,7 @@ use identity::id::{Digest, OrgId};
 use identity::principal::{NodeName, OrgName};
 use manifest::stored::Access;
 use serde::Serialize;
-use tunnel::control::{Identity, Knowledge, Order, Running};
+use tunnel::control::order::{KeyedSvid, Knowledge, Order, TunnelConfig};
 
 /// All that a tunnel goes by.
 #[derive(Debug, Clone)]
@@ -15,9 +15,9 @@ pub struct Orders {
     pub org: OrgName,
     pub node: NodeName,
     pub know: Knowledge,
-    pub speak: Vec<Identity>,
+    pub speak: Vec<KeyedSvid>,
     pub allow: Vec<Access>,
-    pub run: Running,
+    pub run: TunnelConfig,
     /// What is left out, and why, and what to do.
     pub gaps: BTreeMap<String, String>,
 }
@@ -53,7 +53,7 @@ impl Fed {
             orders.push(Order::Speak(next.speak.clone()));
         }
         // Ports that were had are only a wish for the next start.
-        let run = Running { ports: BTreeMap::new(), ..next.run.clone() };
+        let run = TunnelConfig { ports: BTreeMap::new(), ..next.run.clone() };
         if changed(&mut self.run, &run) {
             orders.push(Order::Run(Box::new(next.run.clone())));
         }

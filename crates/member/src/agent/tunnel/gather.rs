@@ -9,7 +9,7 @@ use identity::principal::Name;
 use identity::text::Bytes;
 use manifest::stored::{Manifest, Socks};
 use org::member::peer::Presented;
-use tunnel::control::{Identity, Knowledge, Running};
+use tunnel::control::order::{KeyedSvid, Knowledge, TunnelConfig};
 
 use super::feed::Orders;
 use crate::apply::engine::Engine;
@@ -44,13 +44,13 @@ pub(crate) fn orders(scope: &Scope, node: &NodeFile, engine: &Engine, met: &Met)
 /// What is left out, and why, and what to do.
 pub(crate) type Gaps = BTreeMap<String, String>;
 
-fn identities(scope: &Scope, node: &NodeFile, gaps: &mut Gaps) -> Vec<Identity> {
+fn identities(scope: &Scope, node: &NodeFile, gaps: &mut Gaps) -> Vec<KeyedSvid> {
     let mut speak = Vec::new();
     for principal in scope.seated(node) {
         match scope.seat(&principal).look() {
             Ok(Some(svid)) => {
                 let chain = svid.own.chain.iter().map(|der| Bytes(der.to_vec())).collect();
-                speak.push(Identity { principal, chain, key: Bytes(svid.own.key.pkcs8().to_vec()) });
+                speak.push(KeyedSvid { principal, chain, key: Bytes(svid.own.key.pkcs8().to_vec()) });
             }
             Ok(None) => {}
             Err(why) => {
@@ -103,7 +103,7 @@ fn certificates(roots: &Roots<bundle::Identity>) -> Vec<Bytes> {
     roots.certificates().iter().map(|der| Bytes(der.to_vec())).collect()
 }
 
-fn running(scope: &Scope, manifest: &Manifest, met: &Met, gaps: &mut Gaps) -> Running {
+fn running(scope: &Scope, manifest: &Manifest, met: &Met, gaps: &mut Gaps) -> TunnelConfig {
     let runs = &manifest.runs;
     let users: BTreeSet<Name> = match &runs.tunnel.socks {
         Socks::At { password: true, .. } => runs.users.clone(),
@@ -115,7 +115,7 @@ fn running(scope: &Scope, manifest: &Manifest, met: &Met, gaps: &mut Gaps) -> Ru
         let cure = format!("free space, or move `{}` away", file.display());
         gaps.insert(format!("password of {user}"), format!("{}; SOCKS refuses that user: {cure}", describe(&why)));
     }
-    Running {
+    TunnelConfig {
         address: runs.address.clone(),
         relay: runs.relay,
         policy: runs.tunnel.clone(),

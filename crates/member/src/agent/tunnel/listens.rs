@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use identity::id::OrgId;
 use identity::principal::Principal;
-use tunnel::control::Place;
-use tunnel::local::plan::Plan;
-use tunnel::local::ports::Wish;
-use tunnel::local::speakers::{Desk, Here};
-use tunnel::state::shared::Targets;
+use tunnel::access::targets::Targets;
+use tunnel::control::listener::ListenerId;
+use tunnel::local::auth::{ProgramAuth, ThisNode};
+use tunnel::local::plan::ListenPlan;
+use tunnel::local::ports::ListenWish;
 
 use super::feed::Orders;
 
@@ -20,36 +20,36 @@ const TEXT: usize = 300;
 #[derive(Debug)]
 pub(crate) struct Wished {
     org: OrgId,
-    at: BTreeMap<Place, Wish>,
-    failed: BTreeSet<Place>,
+    at: BTreeMap<ListenerId, ListenWish>,
+    failed: BTreeSet<ListenerId>,
 }
 
 impl Wished {
     pub(crate) fn by(orders: &Orders) -> Self {
         let home: Vec<Principal> = orders.speak.iter().map(|identity| identity.principal.clone()).collect();
         let targets = Targets::of_all(&orders.allow);
-        let here = Here { id: orders.id, org: &orders.org, node: &orders.node };
-        let desk = Desk::new(here, &orders.run, home, &targets);
-        let Plan { wishes, failed } = Plan::new(&orders.run, &desk, &targets);
+        let here = ThisNode { id: orders.id, org: &orders.org, node: &orders.node };
+        let desk = ProgramAuth::new(here, &orders.run, home, &targets);
+        let ListenPlan { wishes, failed } = ListenPlan::new(&orders.run, &desk, &targets);
         Self { org: orders.id, at: wishes.into_iter().collect(), failed: failed.into_keys().collect() }
     }
 
     pub(crate) fn believe(
         &self,
-        at: BTreeMap<Place, SocketAddr>,
-        failed: BTreeMap<Place, String>,
-    ) -> (BTreeMap<Place, SocketAddr>, BTreeMap<Place, String>) {
+        at: BTreeMap<ListenerId, SocketAddr>,
+        failed: BTreeMap<ListenerId, String>,
+    ) -> (BTreeMap<ListenerId, SocketAddr>, BTreeMap<ListenerId, String>) {
         let at = at.into_iter().filter(|(place, at)| self.could_be(place, *at)).collect();
         let failed = failed.into_iter().filter(|(place, _)| self.knows(place));
         (at, failed.map(|(place, why)| (place, why.chars().take(TEXT).collect())).collect())
     }
 
-    fn knows(&self, place: &Place) -> bool {
+    fn knows(&self, place: &ListenerId) -> bool {
         is_for_peers(place) || self.at.contains_key(place) || self.failed.contains(place)
     }
 
     /// A port can be another one where any free one would do; the address cannot.
-    fn could_be(&self, place: &Place, at: SocketAddr) -> bool {
+    fn could_be(&self, place: &ListenerId, at: SocketAddr) -> bool {
         let Some(wish) = self.at.get(place) else {
             return is_for_peers(place);
         };
@@ -61,8 +61,8 @@ impl Wished {
 }
 
 /// Nobody on this machine is sent there.
-const fn is_for_peers(place: &Place) -> bool {
-    matches!(place, Place::PeersTls | Place::PeersQuic)
+const fn is_for_peers(place: &ListenerId) -> bool {
+    matches!(place, ListenerId::PeersTls | ListenerId::PeersQuic)
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
     use super::super::feed::tests::orders;
     use super::*;
 
-    fn places(all: &[(&str, &str)]) -> BTreeMap<Place, SocketAddr> {
+    fn places(all: &[(&str, &str)]) -> BTreeMap<ListenerId, SocketAddr> {
         let read = |(place, at): &(&str, &str)| ((*place).to_owned().try_into().unwrap(), at.parse().unwrap());
         all.iter().map(read).collect()
     }
@@ -118,9 +118,11 @@ mod tests {
     #[test]
     fn why_it_failed_has_an_end() {
         let wished = Wished::by(&orders());
-        let failed =
-            [(Place::PeersTls, "x".repeat(10_000)), (Place::Service("made-up".parse().unwrap()), String::new())];
+        let failed = [
+            (ListenerId::PeersTls, "x".repeat(10_000)),
+            (ListenerId::Service("made-up".parse().unwrap()), String::new()),
+        ];
         let (_, failed) = wished.believe(BTreeMap::new(), failed.into());
-        assert_eq!(failed, [(Place::PeersTls, "x".repeat(TEXT))].into());
+        assert_eq!(failed, [(ListenerId::PeersTls, "x".repeat(TEXT))].into());
     }
 }

@@ -12,8 +12,9 @@ use identity::id::Digest;
 use identity::principal::NodeName;
 use tokio::time::Instant;
 use tunnel::access::pins::Pins;
-use tunnel::access::standing::Standing;
-use tunnel::control::{Meeting, Place};
+use tunnel::access::trust::TrustSnapshot;
+use tunnel::control::event::Meeting;
+use tunnel::control::listener::ListenerId;
 
 use super::feed::Orders;
 use crate::store::scope::{Scope, ScopeError};
@@ -28,7 +29,7 @@ const AFTER_A_FAILURE: Duration = Duration::from_mins(1);
 pub(crate) struct Meetings {
     met: Arc<Mutex<Met>>,
     /// By the orders of now; made when somebody is met.
-    standing: Option<Standing>,
+    standing: Option<TrustSnapshot>,
     /// Something is not on disk.
     is_new: bool,
     last: Option<Instant>,
@@ -63,7 +64,7 @@ impl Meetings {
         self.wish_to_write();
     }
 
-    pub(crate) fn had_ports(&mut self, ports: &BTreeMap<Place, SocketAddr>) {
+    pub(crate) fn had_ports(&mut self, ports: &BTreeMap<ListenerId, SocketAddr>) {
         let mut met = self.met();
         if met.ports != *ports {
             met.ports.clone_from(ports);
@@ -111,10 +112,10 @@ impl Meetings {
         Ok(is_new.then(|| (peer.node().clone(), peer.node_key().digest())))
     }
 
-    fn stand(&self, orders: &Orders) -> Result<Standing, String> {
+    fn stand(&self, orders: &Orders) -> Result<TrustSnapshot, String> {
         let mut met = self.met();
         let pins = Arc::new(Pins::from(met.pins.clone()));
-        let standing = Standing::new(&orders.org, orders.know.clone(), pins).map_err(|why| describe(&why))?;
+        let standing = TrustSnapshot::new(&orders.org, orders.know.clone(), pins).map_err(|why| describe(&why))?;
         let revoked = &standing.known.head.head.revocations.node_keys;
         met.forget(|key| revoked.contains(key));
         Ok(standing)
@@ -146,7 +147,7 @@ mod tests {
         // Nothing can take its place.
         std::fs::create_dir_all(scope.path("tunnel.json/x")).unwrap();
         let mut meetings = Meetings::new(Arc::default());
-        meetings.had_ports(&[(Place::Socks, "127.0.0.1:1080".parse().unwrap())].into());
+        meetings.had_ports(&[(ListenerId::Socks, "127.0.0.1:1080".parse().unwrap())].into());
         assert!(meetings.save(&scope).is_err());
         let is_soon = |meetings: &Meetings| meetings.due().is_some_and(|at| at <= Instant::now() + BETWEEN);
         meetings.wish_to_write();

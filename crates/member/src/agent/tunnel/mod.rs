@@ -19,7 +19,9 @@ use identity::id::Digest;
 use identity::time::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tunnel::control::{Answer, Called, Caller, Connection, Question, Way};
+use tunnel::control::question::{
+    CallOutcome, CallerIdentity, ProbedWay, ServiceConnection, TunnelAnswer, TunnelQuestion,
+};
 use wire::known::{BadKnowledge, Known};
 use wire::peer::News;
 
@@ -43,7 +45,7 @@ const REACH_TIME: Duration = Duration::from_mins(1);
 pub enum Wish {
     /// Answered when it is in force, or when nothing is open.
     Follow(Option<Box<Orders>>, oneshot::Sender<()>),
-    Ask(Question, oneshot::Sender<Answer>),
+    Ask(TunnelQuestion, oneshot::Sender<TunnelAnswer>),
 }
 
 /// The agent's hold on the tunnel: when it is dropped, the process ends.
@@ -90,37 +92,37 @@ pub fn begin(scope: Scope) -> (Tunnel, mpsc::Receiver<News>) {
 impl TunnelDesk {
     /// As the process says now, if it answers.
     pub async fn view(&self) -> TunnelView {
-        let now = match self.ask(Question::View, SHOW_TIME).await {
-            Some(Answer::View(now)) => Some(now),
+        let now = match self.ask(TunnelQuestion::View, SHOW_TIME).await {
+            Some(TunnelAnswer::View(now)) => Some(now),
             _ => None,
         };
         TunnelView { now, ..self.view.lock().unwrap_or_else(PoisonError::into_inner).clone() }
     }
 
-    pub async fn caller(&self, connection: Connection) -> Option<Caller> {
-        match self.ask(Question::Caller(connection), SHOW_TIME).await {
-            Some(Answer::Caller(caller)) => caller,
+    pub async fn caller(&self, connection: ServiceConnection) -> Option<CallerIdentity> {
+        match self.ask(TunnelQuestion::Caller(connection), SHOW_TIME).await {
+            Some(TunnelAnswer::Caller(caller)) => caller,
             _ => None,
         }
     }
 
     /// Nothing if the process does not run.
-    pub async fn reach(&self, question: Question) -> Option<Vec<Way>> {
+    pub async fn reach(&self, question: TunnelQuestion) -> Option<Vec<ProbedWay>> {
         match self.ask(question, REACH_TIME).await {
-            Some(Answer::Reach(ways)) => Some(ways),
+            Some(TunnelAnswer::Reach(ways)) => Some(ways),
             _ => None,
         }
     }
 
     /// Nothing if the process does not run.
-    pub async fn call(&self, question: Question) -> Option<Called> {
+    pub async fn call(&self, question: TunnelQuestion) -> Option<CallOutcome> {
         match self.ask(question, REACH_TIME).await {
-            Some(Answer::Call(called)) => Some(called),
+            Some(TunnelAnswer::Call(called)) => Some(called),
             _ => None,
         }
     }
 
-    async fn ask(&self, question: Question, time: Duration) -> Option<Answer> {
+    async fn ask(&self, question: TunnelQuestion, time: Duration) -> Option<TunnelAnswer> {
         let (answer, answered) = oneshot::channel();
         let asked = async {
             self.wishes.send(Wish::Ask(question, answer)).await.ok()?;

@@ -13,7 +13,8 @@ use identity::causes::describe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tunnel::control::{Meeting, Place};
+use tunnel::control::event::Meeting;
+use tunnel::control::listener::ListenerId;
 use wire::peer::News;
 
 use super::attend::{Attended, End};
@@ -61,8 +62,8 @@ pub(crate) struct Supervisor {
 /// Where it listens, and what failed.
 #[derive(Debug)]
 struct Said {
-    at: BTreeMap<Place, SocketAddr>,
-    failed: BTreeMap<Place, String>,
+    at: BTreeMap<ListenerId, SocketAddr>,
+    failed: BTreeMap<ListenerId, String>,
     /// It had not heard the last orders then, or was not through with them.
     is_behind: bool,
 }
@@ -227,7 +228,7 @@ impl Supervisor {
 
     pub(super) fn listens(
         &mut self,
-        (at, failed): (BTreeMap<Place, SocketAddr>, BTreeMap<Place, String>),
+        (at, failed): (BTreeMap<ListenerId, SocketAddr>, BTreeMap<ListenerId, String>),
         is_behind: bool,
     ) {
         self.said = Some(Said { at, failed, is_behind });
@@ -254,7 +255,7 @@ impl Supervisor {
         note(&self.view, MET, saved.err().map(|why| format!("{}; {cure}", describe(&why))));
     }
 
-    fn note_ports(&mut self, at: &BTreeMap<Place, SocketAddr>) {
+    fn note_ports(&mut self, at: &BTreeMap<ListenerId, SocketAddr>) {
         let mut ports = self.meetings.met().ports.clone();
         ports.extend(at.iter().map(|(place, at)| (place.clone(), *at)));
         if ports.len() > MOST_PORTS {

@@ -8,7 +8,8 @@ use identity::principal::{HostPort, Name};
 use identity::time::Timestamp;
 use manifest::stored::Forward;
 use serde::{Deserialize, Serialize};
-use tunnel::control::{Place, View};
+use tunnel::control::listener::ListenerId;
+use tunnel::control::view::View;
 
 /// What the agent knows of the tunnel's process, and what that one says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,8 +21,8 @@ pub struct TunnelView {
     pub restarts: u32,
     /// How it ended last.
     pub problem: Option<String>,
-    pub listens: BTreeMap<Place, SocketAddr>,
-    pub failed: BTreeMap<Place, String>,
+    pub listens: BTreeMap<ListenerId, SocketAddr>,
+    pub failed: BTreeMap<ListenerId, String>,
     /// What it goes without, or could not write down, and what to do.
     #[serde(default)]
     pub troubles: BTreeMap<String, String>,
@@ -34,28 +35,32 @@ pub struct TunnelView {
 
 impl TunnelView {
     /// Where programs of this machine reach a service.
-    pub fn ports_of(&self, service: &Name) -> Vec<(&Place, SocketAddr)> {
-        let leads = |place: &Place| match place {
-            Place::Service(name) | Place::ServiceAt(name, _) => name == service,
-            Place::Forward(wished) => self.forwards.get(wished).is_some_and(|forward| forward.service == *service),
-            Place::PeersTls | Place::PeersQuic | Place::Socks | Place::SocksOf(_) | Place::Resolver => false,
+    pub fn ports_of(&self, service: &Name) -> Vec<(&ListenerId, SocketAddr)> {
+        let leads = |place: &ListenerId| match place {
+            ListenerId::Service(name) | ListenerId::ServiceAt(name, _) => name == service,
+            ListenerId::Forward(wished) => self.forwards.get(wished).is_some_and(|forward| forward.service == *service),
+            ListenerId::PeersTls
+            | ListenerId::PeersQuic
+            | ListenerId::Socks
+            | ListenerId::SocksOf(_)
+            | ListenerId::Resolver => false,
         };
         self.listens.iter().filter(|(place, _)| leads(place)).map(|(place, at)| (place, *at)).collect()
     }
 }
 
 /// A place, with what it leads to.
-pub fn told(place: &Place, forwards: &BTreeMap<HostPort, Forward>) -> String {
+pub fn told(place: &ListenerId, forwards: &BTreeMap<HostPort, Forward>) -> String {
     let name = String::from(place.clone());
     let forward = match place {
-        Place::Forward(wished) => forwards.get(wished),
-        Place::PeersTls
-        | Place::PeersQuic
-        | Place::Socks
-        | Place::SocksOf(_)
-        | Place::Service(_)
-        | Place::ServiceAt(..)
-        | Place::Resolver => None,
+        ListenerId::Forward(wished) => forwards.get(wished),
+        ListenerId::PeersTls
+        | ListenerId::PeersQuic
+        | ListenerId::Socks
+        | ListenerId::SocksOf(_)
+        | ListenerId::Service(_)
+        | ListenerId::ServiceAt(..)
+        | ListenerId::Resolver => None,
     };
     match forward {
         None => name,

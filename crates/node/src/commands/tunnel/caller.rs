@@ -6,7 +6,7 @@ use clap::Args;
 use member::agent::socket::Remote;
 use terminal::failure::Failure;
 use terminal::show::show;
-use tunnel::control::{self, Connection};
+use tunnel::control::question::{CallerIdentity, ServiceConnection};
 
 use crate::commands::roots::Common;
 
@@ -36,7 +36,7 @@ impl Caller {
             return Err(Failure::failed(doing, "the agent does not run").hint(common.start(&scope)));
         };
         let (far, near) = (self.far, self.near);
-        let connection = near.map_or(Connection::From(far), |near| Connection::Between { far, near });
+        let connection = near.map_or(ServiceConnection::From(far), |near| ServiceConnection::Between { far, near });
         let Some(caller) = agent.caller(connection).await else {
             let to = near.map(|near| format!(" to {near}")).unwrap_or_default();
             let why = format!("no service here has an open connection from {far}{to} by the tunnel");
@@ -48,8 +48,8 @@ impl Caller {
     }
 }
 
-fn told(caller: &control::Caller, (far, near): (SocketAddr, Option<SocketAddr>)) -> String {
-    let control::Caller { principal, node, service, at, since } = caller;
+fn told(caller: &CallerIdentity, (far, near): (SocketAddr, Option<SocketAddr>)) -> String {
+    let CallerIdentity { principal, node, service, at, since } = caller;
     let told = format!("`{service}` at {at} is called by {principal} on {node} since {since}");
     match near {
         Some(_) => told,

@@ -13,7 +13,7 @@ use member::store::scope::Scope;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
-use tunnel::control::Place;
+use tunnel::control::listener::ListenerId;
 
 use crate::commands::roots::Common;
 use crate::program::Program;
@@ -46,7 +46,7 @@ pub struct Port {
 struct Told {
     port: u16,
     address: SocketAddr,
-    place: Place,
+    place: ListenerId,
 }
 
 impl Port {
@@ -102,8 +102,8 @@ fn why_nothing(tunnel: &TunnelView) -> String {
 }
 
 fn find(tunnel: &TunnelView, what: &Name, user: Option<&Principal>) -> Vec<Told> {
-    let wanted = user.map_or(Place::Socks, |user| Place::SocksOf(user.clone()));
-    let socks = |place: &Place| what.as_str() == "socks" && *place == wanted;
+    let wanted = user.map_or(ListenerId::Socks, |user| ListenerId::SocksOf(user.clone()));
+    let socks = |place: &ListenerId| what.as_str() == "socks" && *place == wanted;
     let all = tunnel.listens.iter().filter(|(place, _)| socks(place)).map(|(place, at)| (place, *at));
     let found = all.chain(tunnel.ports_of(what));
     found.map(|(place, at)| Told { port: at.port(), address: at, place: place.clone() }).collect()
@@ -129,14 +129,14 @@ fn idle(tunnel: &TunnelView, program: Program) -> Failure {
 fn no_socks(tunnel: &TunnelView, user: Option<&Principal>, manifest: Option<&Manifest>, program: Program) -> Failure {
     let off = || Failure::failed(DOING, "the fleet turns SOCKS off for this node");
     let Some(user) = user else {
-        return tunnel.failed.get(&Place::Socks).map_or_else(off, |why| Failure::failed(DOING, why));
+        return tunnel.failed.get(&ListenerId::Socks).map_or_else(off, |why| Failure::failed(DOING, why));
     };
-    if let Some(why) = tunnel.failed.get(&Place::SocksOf(user.clone())) {
+    if let Some(why) = tunnel.failed.get(&ListenerId::SocksOf(user.clone())) {
         return Failure::failed(DOING, why);
     }
     let served: Vec<&Principal> = tunnel.listens.keys().chain(tunnel.failed.keys()).filter_map(of_one).collect();
     if served.is_empty() {
-        return tunnel.failed.get(&Place::Socks).map_or_else(off, |why| Failure::failed(DOING, why));
+        return tunnel.failed.get(&ListenerId::Socks).map_or_else(off, |why| Failure::failed(DOING, why));
     }
     let sync = program.command("sync");
     if manifest.is_some_and(|manifest| manifest.runs.users.iter().any(|name| name.as_str() == user.name())) {
@@ -155,16 +155,16 @@ fn no_socks(tunnel: &TunnelView, user: Option<&Principal>, manifest: Option<&Man
 }
 
 /// Whom a SOCKS port is for alone.
-const fn of_one(place: &Place) -> Option<&Principal> {
+const fn of_one(place: &ListenerId) -> Option<&Principal> {
     match place {
-        Place::SocksOf(principal) => Some(principal),
-        Place::PeersTls
-        | Place::PeersQuic
-        | Place::Socks
-        | Place::Forward(_)
-        | Place::Service(_)
-        | Place::ServiceAt(..)
-        | Place::Resolver => None,
+        ListenerId::SocksOf(principal) => Some(principal),
+        ListenerId::PeersTls
+        | ListenerId::PeersQuic
+        | ListenerId::Socks
+        | ListenerId::Forward(_)
+        | ListenerId::Service(_)
+        | ListenerId::ServiceAt(..)
+        | ListenerId::Resolver => None,
     }
 }
 
@@ -187,7 +187,7 @@ fn no_way(tunnel: &TunnelView, what: &Name, manifest: Option<&Manifest>, program
     }
     let failure = Failure::failed(DOING, format!("no local port leads to `{what}`"));
     let forward = "the fleet declares a forward for it";
-    if tunnel.listens.contains_key(&Place::Socks) {
+    if tunnel.listens.contains_key(&ListenerId::Socks) {
         return failure.hint(format!("by SOCKS it can be reached: {}; or {forward}", program.command("port socks")));
     }
     failure.hint(forward)
@@ -203,8 +203,8 @@ mod tests {
     fn tunnel(listens: &[(&str, &str)]) -> TunnelView {
         let mut tunnel = TunnelView { state: State::Running, ..TunnelView::default() };
         for (place, at) in listens {
-            let place = Place::try_from((*place).to_owned()).unwrap();
-            if let Place::Forward(wished) = &place {
+            let place = ListenerId::try_from((*place).to_owned()).unwrap();
+            if let ListenerId::Forward(wished) = &place {
                 let forward = manifest::stored::Forward { service: "wiki".parse().unwrap(), user: None };
                 tunnel.forwards.insert(wished.clone(), forward);
             }
@@ -239,17 +239,17 @@ mod tests {
             ("socks/spiffe://harbor/node/beta", "127.0.0.1:1081"),
             ("socks/spiffe://harbor/user/ann", "127.0.0.1:1082"),
         ]);
-        here.listens.remove(&Place::Socks);
-        here.failed.insert(Place::Socks, "the port is taken".to_owned());
+        here.listens.remove(&ListenerId::Socks);
+        here.failed.insert(ListenerId::Socks, "the port is taken".to_owned());
         assert!(told(&here).contains("`bob` is not at home here; `ann` is"), "{}", told(&here));
-        here.listens.remove(&Place::SocksOf("spiffe://harbor/user/ann".parse().unwrap()));
+        here.listens.remove(&ListenerId::SocksOf("spiffe://harbor/user/ann".parse().unwrap()));
         assert!(told(&here).contains("`bob` is not at home here; no user is"), "{}", told(&here));
         assert!(told(&tunnel(&[])).contains("turns SOCKS off"));
         let mut manifest = Manifest::empty(SCHEMA);
         manifest.runs.users.insert("bob".parse().unwrap());
         let soon = format!("{:?}", no_socks(&here, Some(&bob), Some(&manifest), Program::Node));
         assert!(soon.contains("no SVID for that user yet"), "{soon}");
-        here.failed.insert(Place::SocksOf(bob.clone()), "his port is taken".to_owned());
+        here.failed.insert(ListenerId::SocksOf(bob.clone()), "his port is taken".to_owned());
         assert!(told(&here).contains("his port is taken"));
     }
 
@@ -258,7 +258,7 @@ mod tests {
         assert!(every(&TunnelView::default()).starts_with("nothing is listened at: nothing is published"));
         assert!(every(&tunnel(&[])).contains("the fleet turns SOCKS off"));
         let mut taken = tunnel(&[]);
-        taken.failed.insert(Place::Socks, "it is taken".to_owned());
+        taken.failed.insert(ListenerId::Socks, "it is taken".to_owned());
         assert_eq!(every(&taken), "nothing is listened at: socks: it is taken");
         let there = tunnel(&[("forward/127.0.0.1:8000", "127.0.0.1:8001")]);
         assert_eq!(every(&there), "127.0.0.1:8001  forward/127.0.0.1:8000 (to `wiki`)");

@@ -1,7 +1,7 @@
 //! The tunnel, in words: where it listens, whom it speaks to, and what was carried.
 
 use member::agent::tunnel::view::{State, TunnelView, told};
-use tunnel::control::{CallerView, Count, PeerView, View};
+use tunnel::control::view::{CalledView, CallerView, ServiceCounts, View};
 
 /// For `status`.
 pub(crate) fn in_words(tunnel: &TunnelView) -> Vec<String> {
@@ -43,7 +43,7 @@ pub(crate) fn left_out(now: &View) -> Option<String> {
         .then(|| format!("          and {left_out} more peers, callers or counts that carry nothing, or little"))
 }
 
-pub(crate) fn peer(peer: &PeerView) -> String {
+pub(crate) fn peer(peer: &CalledView) -> String {
     let way = peer.through.as_ref().map_or_else(|| "direct".to_owned(), |relay| format!("via {relay}"));
     let transport = format!("{:?}", peer.transport).to_lowercase();
     let trip = peer.round_trip_us.map(|us| format!(", round trip {us} µs")).unwrap_or_default();
@@ -79,7 +79,7 @@ fn sum(now: &View) -> String {
     )
 }
 
-pub(crate) fn refusals(count: &Count) -> u64 {
+pub(crate) fn refusals(count: &ServiceCounts) -> u64 {
     count.refused.values().sum()
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tunnel::control::Place;
+    use tunnel::control::listener::ListenerId;
 
     use super::*;
 
@@ -117,7 +117,7 @@ mod tests {
             user: user.map(|user| user.parse().unwrap()),
         };
         let mut tunnel = TunnelView { state: State::Running, ..TunnelView::default() };
-        tunnel.listens.insert(Place::Forward(wished.clone()), "127.0.0.1:8000".parse().unwrap());
+        tunnel.listens.insert(ListenerId::Forward(wished.clone()), "127.0.0.1:8000".parse().unwrap());
         for (user, told) in [(None, "(to `wiki`)"), (Some("ann"), "(to `wiki` for `ann`)")] {
             tunnel.forwards.insert(wished.clone(), forward(user));
             let line = format!("listens   forward/127.0.0.1:8000 {told} at 127.0.0.1:8000");

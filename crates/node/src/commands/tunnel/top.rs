@@ -9,7 +9,7 @@ use member::agent::socket::Remote;
 use member::agent::tunnel::view::TunnelView;
 use terminal::failure::Failure;
 use terminal::show::show;
-use tunnel::control::{Count, View};
+use tunnel::control::view::{ServiceCounts, View};
 
 use crate::commands::roots::Common;
 use crate::commands::tunnel::streams::{caller, left_out, peer, refusals, size};
@@ -81,7 +81,7 @@ fn in_words(who: &str, tunnel: &TunnelView, before: Option<&View>) -> String {
         "{:<3} {:<24} {:<40} {:>6} {:>9} {:>12} {:>12} {:>8}",
         "", "SERVICE", "PRINCIPAL", "OPEN", "STREAMS", "SENT/s", "RECEIVED/s", "REFUSED"
     ));
-    let mut rows: Vec<(&Count, Option<(u64, u64)>)> =
+    let mut rows: Vec<(&ServiceCounts, Option<(u64, u64)>)> =
         now.services.iter().map(|count| (count, before.map(|before| rates(count, before)))).collect();
     rows.sort_by_key(|(count, rates)| {
         std::cmp::Reverse((rates.map(|(sent, received)| sent + received), count.open, count.streams))
@@ -105,8 +105,8 @@ fn in_words(who: &str, tunnel: &TunnelView, before: Option<&View>) -> String {
 }
 
 /// What was carried since the last look.
-fn rates(count: &Count, before: &View) -> (u64, u64) {
-    let same = |other: &&Count| {
+fn rates(count: &ServiceCounts, before: &View) -> (u64, u64) {
+    let same = |other: &&ServiceCounts| {
         (&other.service, &other.principal, other.incoming) == (&count.service, &count.principal, count.incoming)
     };
     let last = before.services.iter().find(same);
@@ -124,7 +124,7 @@ mod tests {
     fn view(sent: u64, received: u64) -> View {
         let (service, principal) = ("wiki".parse().unwrap(), "spiffe://harbor/user/ann".parse().unwrap());
         let refused = BTreeMap::new();
-        let count = Count { service, principal, incoming: false, open: 1, streams: 3, sent, received, refused };
+        let count = ServiceCounts { service, principal, incoming: false, open: 1, streams: 3, sent, received, refused };
         View { services: vec![count], ..View::default() }
     }
 

@@ -10,7 +10,7 @@ use identity::id::{Digest, OrgId};
 use identity::principal::{Name, NodeName};
 use manifest::stored::{Place, Target};
 
-use crate::dial::destination::Wanted;
+use crate::dial::destination::Destination;
 
 const NETWORK: u32 = u32::from_be_bytes([127, 64, 0, 0]);
 const HOSTS: u32 = 1 << 22;
@@ -18,18 +18,18 @@ const HOSTS: u32 = 1 << 22;
 pub const MOST: usize = 100_000;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Addresses {
-    by_name: BTreeMap<Wanted, Ipv4Addr>,
-    by_address: BTreeMap<Ipv4Addr, Wanted>,
+pub struct LoopbackAddresses {
+    by_name: BTreeMap<Destination, Ipv4Addr>,
+    by_address: BTreeMap<Ipv4Addr, Destination>,
 }
 
-impl Addresses {
+impl LoopbackAddresses {
     pub fn new(org: OrgId, targets: &BTreeMap<Name, Target>) -> Self {
         let mut addresses = Self::default();
         for (service, target) in targets {
-            let all = addresses.add(org, Wanted { service: service.clone(), node: None });
+            let all = addresses.add(org, Destination { service: service.clone(), node: None });
             for node in target.places.iter().filter_map(|dial| named(&dial.at)) {
-                let one = Wanted { service: service.clone(), node: Some(node.clone()) };
+                let one = Destination { service: service.clone(), node: Some(node.clone()) };
                 match all {
                     Some(all) if target.places.len() == 1 => {
                         addresses.by_name.insert(one, all);
@@ -43,7 +43,7 @@ impl Addresses {
         addresses
     }
 
-    fn add(&mut self, org: OrgId, wanted: Wanted) -> Option<Ipv4Addr> {
+    fn add(&mut self, org: OrgId, wanted: Destination) -> Option<Ipv4Addr> {
         let first = first_choice(org, &wanted);
         let mut tries = (0..HOSTS).map(|more| Ipv4Addr::from(NETWORK + (first + more) % HOSTS));
         let free = tries.find(|at| !self.by_address.contains_key(at)).filter(|_| self.by_address.len() < MOST)?;
@@ -52,12 +52,12 @@ impl Addresses {
         Some(free)
     }
 
-    pub fn of(&self, wanted: &Wanted) -> Option<Ipv4Addr> {
+    pub fn of(&self, wanted: &Destination) -> Option<Ipv4Addr> {
         self.by_name.get(wanted).copied()
     }
 
     /// What is meant by an address of these.
-    pub fn meaning(&self, address: IpAddr) -> Option<&Wanted> {
+    pub fn meaning(&self, address: IpAddr) -> Option<&Destination> {
         match address {
             IpAddr::V4(address) => self.by_address.get(&address),
             IpAddr::V6(_) => None,
@@ -82,7 +82,7 @@ impl Addresses {
     }
 
     /// Each address once, with what it leads to.
-    pub fn each(&self) -> impl Iterator<Item = (&Wanted, Ipv4Addr)> {
+    pub fn each(&self) -> impl Iterator<Item = (&Destination, Ipv4Addr)> {
         self.by_address.iter().map(|(address, wanted)| (wanted, *address))
     }
 }
@@ -95,7 +95,7 @@ fn named(place: &Place) -> Option<&NodeName> {
     }
 }
 
-fn first_choice(org: OrgId, wanted: &Wanted) -> u32 {
+fn first_choice(org: OrgId, wanted: &Destination) -> u32 {
     let node = wanted.node.as_ref().map_or("", NodeName::as_str);
     let text = format!("freehold loopback address\n{org}\n{}\n{node}", wanted.service);
     let [a, b, c, d, ..] = Digest::of(text.as_bytes()).0;
@@ -129,14 +129,14 @@ mod tests {
         all.iter().map(|(name, places)| (name.parse().unwrap(), target(places))).collect()
     }
 
-    fn wanted(text: &str) -> Wanted {
-        Wanted::parse(&format!("{text}.harbor.internal"), &"harbor".parse().unwrap()).unwrap()
+    fn wanted(text: &str) -> Destination {
+        Destination::parse(&format!("{text}.harbor.internal"), &"harbor".parse().unwrap()).unwrap()
     }
 
     #[test]
     fn each_service_has_an_address_of_its_own_that_stays() {
         let few = targets(&[("wiki", &["alpha"]), ("git", &["alpha", "beta", "@web"])]);
-        let found = Addresses::new(ORG, &few);
+        let found = LoopbackAddresses::new(ORG, &few);
         assert_eq!(found.of(&wanted("wiki.alpha")), found.of(&wanted("wiki")), "there is but one place");
         assert_ne!(found.of(&wanted("git.alpha")), found.of(&wanted("git")));
         assert_eq!(found.of(&wanted("git.web-1")), None);
@@ -146,12 +146,14 @@ mod tests {
             assert_eq!(found.meaning(address.into()), Some(wanted));
             assert!((64..128).contains(&address.octets()[1]), "{address}");
         }
-        let more =
-            Addresses::new(ORG, &targets(&[("wiki", &["gamma"]), ("git", &["alpha", "beta"]), ("a", &["alpha"])]));
+        let more = LoopbackAddresses::new(
+            ORG,
+            &targets(&[("wiki", &["gamma"]), ("git", &["alpha", "beta"]), ("a", &["alpha"])]),
+        );
         for name in ["wiki", "git", "git.beta"] {
             assert_eq!(more.of(&wanted(name)), found.of(&wanted(name)), "{name}");
         }
-        let other = Addresses::new(OrgId([8; 32]), &few);
+        let other = LoopbackAddresses::new(OrgId([8; 32]), &few);
         assert_ne!(other.of(&wanted("wiki")), found.of(&wanted("wiki")));
         assert!(found.has_node("beta") && !found.has_node("web-1"));
     }
@@ -161,11 +163,11 @@ mod tests {
         // 30,000 names in 4,194,304 addresses meet about a hundred times.
         let all: BTreeMap<Name, Target> =
             (0..30_000).map(|n| (format!("s{n}").parse().unwrap(), target(&[]))).collect();
-        let found = Addresses::new(ORG, &all);
+        let found = LoopbackAddresses::new(ORG, &all);
         assert_eq!(found.each().count(), 30_000);
         let moved =
-            |(wanted, address): &(&Wanted, Ipv4Addr)| u32::from(*address) != NETWORK + first_choice(ORG, wanted);
+            |(wanted, address): &(&Destination, Ipv4Addr)| u32::from(*address) != NETWORK + first_choice(ORG, wanted);
         assert!(found.each().filter(moved).count() > 10);
-        assert_eq!(found, Addresses::new(ORG, &all));
+        assert_eq!(found, LoopbackAddresses::new(ORG, &all));
     }
 }

@@ -16,8 +16,8 @@ use std::net::Ipv4Addr;
 
 use identity::principal::OrgName;
 
-use crate::dial::destination::Wanted;
-use crate::local::names::addresses::Addresses;
+use crate::dial::destination::Destination;
+use crate::local::names::addresses::LoopbackAddresses;
 
 /// What an answer may be kept for. A service that comes is there soon.
 pub const TTL: u32 = 10;
@@ -46,7 +46,7 @@ enum Code {
 }
 
 /// The answer to a query; nothing if it deserves none.
-pub fn answer(query: &[u8], org: &OrgName, addresses: &Addresses) -> Option<Vec<u8>> {
+pub fn answer(query: &[u8], org: &OrgName, addresses: &LoopbackAddresses) -> Option<Vec<u8>> {
     let (header, rest) = query.split_first_chunk::<HEADER>()?;
     let [_, _, flags, _, counts @ ..] = header;
     if flags & IS_ANSWER != 0 {
@@ -108,7 +108,7 @@ impl<'a> Question<'a> {
         Some(Self { bytes, name: plain.then_some(name), kind, class, extended: rest.starts_with(&[0, 0, 41]) })
     }
 
-    fn judge(&self, org: &OrgName, addresses: &Addresses) -> (Code, Option<Ipv4Addr>) {
+    fn judge(&self, org: &OrgName, addresses: &LoopbackAddresses) -> (Code, Option<Ipv4Addr>) {
         let zone = format!("{org}.internal");
         let Some(name) = self.name.as_deref().filter(|_| self.class == IN) else {
             return (Code::Refused, None);
@@ -119,7 +119,7 @@ impl<'a> Question<'a> {
         let Some(below) = name.strip_suffix(&zone).and_then(|below| below.strip_suffix('.')) else {
             return (Code::Refused, None);
         };
-        match Wanted::parse(name, org).ok().and_then(|wanted| addresses.of(&wanted)) {
+        match Destination::parse(name, org).ok().and_then(|wanted| addresses.of(&wanted)) {
             Some(address) => (Code::Fine, matches!(self.kind, A | ANY).then_some(address)),
             None if addresses.has_node(below) => (Code::Fine, None),
             None => (Code::NoSuchName, None),
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    fn table() -> Addresses {
+    fn table() -> LoopbackAddresses {
         let dial = |at: &str| Dial { at: Place::Node(at.parse().unwrap()), address: None };
         let target = |places: &[&str]| Target {
             places: places.iter().map(|at| dial(at)).collect(),
@@ -173,7 +173,7 @@ mod tests {
         };
         let all = [("wiki", target(&["alpha"])), ("git", target(&["alpha", "beta"]))];
         let all: BTreeMap<_, _> = all.into_iter().map(|(name, target)| (name.parse().unwrap(), target)).collect();
-        Addresses::new(OrgId([7; 32]), &all)
+        LoopbackAddresses::new(OrgId([7; 32]), &all)
     }
 
     fn query(name: &str, kind: u16) -> Vec<u8> {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_name_has_the_address_of_its_service() {
-        let wiki = table().of(&Wanted { service: "wiki".parse().unwrap(), node: None }).unwrap().octets();
+        let wiki = table().of(&Destination { service: "wiki".parse().unwrap(), node: None }).unwrap().octets();
         for name in ["wiki.harbor.internal", "WiKi.HARBOR.internal", "wiki.alpha.harbor.internal"] {
             let asked = query(name, A);
             let record = [&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 10, 0, 4][..], &wiki].concat();

@@ -34,7 +34,7 @@ async fn through_socks(at: SocketAddr) -> TcpStream {
 async fn what_comes_and_goes_does_not_disturb_what_stays() {
     let mut house = House::new().await;
     let first = house.follow().await;
-    let mut long = through_socks(first.at[&Place::Socks]).await;
+    let mut long = through_socks(first.at[&ListenerId::Socks]).await;
     let one: HostPort = "127.0.0.1:0".parse().unwrap();
     house.running.policy.forward.insert(one.clone(), forward("echo", None));
     house.home.insert(of("user/aaron"));
@@ -42,15 +42,15 @@ async fn what_comes_and_goes_does_not_disturb_what_stays() {
     house.running.ports.clear();
     let second = house.follow().await;
     assert!(first.at.iter().all(|(place, at)| second.at.get(place) == Some(at)), "{first:?} {second:?}");
-    let added: Vec<&Place> = second.at.keys().filter(|place| !first.at.contains_key(place)).collect();
-    assert_eq!(added, [&Place::SocksOf(of("user/aaron")), &Place::Forward(one.clone())]);
-    let mut forwarded = TcpStream::connect(second.at[&Place::Forward(one)]).await.unwrap();
+    let added: Vec<&ListenerId> = second.at.keys().filter(|place| !first.at.contains_key(place)).collect();
+    assert_eq!(added, [&ListenerId::SocksOf(of("user/aaron")), &ListenerId::Forward(one.clone())]);
+    let mut forwarded = TcpStream::connect(second.at[&ListenerId::Forward(one)]).await.unwrap();
     assert_echoes(&mut forwarded).await;
 
     house.running.policy.forward.clear();
     house.running.policy.socks = Socks::Off;
     let third = house.follow().await;
-    assert_eq!(third, Listens::default());
+    assert_eq!(third, ListenReport::default());
     for (place, at) in second.at {
         assert!(TcpStream::connect(at).await.is_err(), "{place:?} is still there");
     }
@@ -65,7 +65,7 @@ async fn a_taken_port_becomes_the_orgs_own_and_that_is_kept() {
     let other = Taken::bind(wished).unwrap();
     house.running = running(&wished.to_string(), false);
     let first = house.follow().await;
-    let socks = first.at[&Place::Socks];
+    let socks = first.at[&ListenerId::Socks];
     assert_eq!(socks.port(), wished.port() + offset(ORG));
     drop(other);
     // The next process of the same org, while the wish is free: whoever was told the port finds it there.
@@ -78,7 +78,7 @@ async fn a_taken_port_becomes_the_orgs_own_and_that_is_kept() {
     assert_eq!(next.follow().await.at, first.at);
     // Another wish is obeyed.
     next.running.policy.socks = running("127.0.0.1:0", false).policy.socks;
-    assert_ne!(next.follow().await.at[&Place::Socks], socks);
+    assert_ne!(next.follow().await.at[&ListenerId::Socks], socks);
     assert!(TcpStream::connect(socks).await.is_err());
 }
 
@@ -90,12 +90,12 @@ async fn a_port_that_becomes_free_is_had_by_whoever_waits_for_it() {
     house.running = running(&wished.to_string(), true);
     house.running.policy.forward.insert(host_port(moved), forward("echo", None));
     let before = house.settle().await;
-    assert_eq!(before.failed.keys().collect::<Vec<_>>(), [&Place::Socks]);
+    assert_eq!(before.failed.keys().collect::<Vec<_>>(), [&ListenerId::Socks]);
     assert_eq!(house.retry().await, before, "nothing has changed");
-    let mut stream = TcpStream::connect(before.at[&Place::Forward(host_port(moved))]).await.unwrap();
+    let mut stream = TcpStream::connect(before.at[&ListenerId::Forward(host_port(moved))]).await.unwrap();
     drop((squatter, other));
     let after = house.retry().await;
-    assert_eq!((after.at[&Place::Socks], after.failed.len()), (wished, 0));
+    assert_eq!((after.at[&ListenerId::Socks], after.failed.len()), (wished, 0));
     assert!(before.at.iter().all(|(place, at)| after.at.get(place) == Some(at)), "what was moved stays: {after:?}");
     assert_echoes(&mut stream).await;
 }
@@ -108,24 +108,24 @@ async fn with_passwords_a_taken_port_is_not_moved() {
     let squatter = Taken::bind(wished).unwrap();
     // Before there were passwords, it was moved.
     house.running = running(&wished.to_string(), false);
-    assert_ne!(house.follow().await.at[&Place::Socks], wished);
+    assert_ne!(house.follow().await.at[&ListenerId::Socks], wished);
     house.running.policy.socks = running(&wished.to_string(), true).policy.socks;
     let listens = house.settle().await;
-    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&Place::Socks]);
-    let why = &listens.failed[&Place::Socks];
+    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&ListenerId::Socks]);
+    let why = &listens.failed[&ListenerId::Socks];
     assert!(why.contains(&wished.to_string()) && why.contains("end the program that has the port"), "{why}");
     drop(squatter);
     let first = house.follow().await;
-    assert_eq!(first.at[&Place::Socks], wished);
+    assert_eq!(first.at[&ListenerId::Socks], wished);
     // Whoever comes later and stands first by name takes nobody's port.
     house.home.insert(of("user/aaron"));
     let second = house.follow().await;
     assert!(first.at.iter().all(|(place, at)| second.at.get(place) == Some(at)), "{first:?} {second:?}");
-    let aaron = second.at[&Place::SocksOf(of("user/aaron"))];
+    let aaron = second.at[&ListenerId::SocksOf(of("user/aaron"))];
     assert!((wished.port() + 1..wished.port() + 10).contains(&aaron.port()), "{aaron}");
     // Where somebody was told to go, nobody else is gone to.
     drop(house.listeners);
-    let alice = second.at[&Place::SocksOf(of("user/alice"))];
+    let alice = second.at[&ListenerId::SocksOf(of("user/alice"))];
     while TcpStream::connect(alice).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -133,7 +133,7 @@ async fn with_passwords_a_taken_port_is_not_moved() {
     let mut next = House::new().await;
     (next.running, next.home) = (house.running.clone(), house.home.clone());
     let listens = next.settle().await;
-    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&Place::SocksOf(of("user/alice"))]);
+    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&ListenerId::SocksOf(of("user/alice"))]);
 }
 
 #[tokio::test]
@@ -143,8 +143,8 @@ async fn two_orgs_on_one_machine_are_apart() {
     let wished = own_address();
     one.running = running(&wished.to_string(), false);
     two.running = running(&wished.to_string(), false);
-    assert_eq!(one.follow().await.at[&Place::Socks], wished);
-    let at = two.follow().await.at[&Place::Socks];
+    assert_eq!(one.follow().await.at[&ListenerId::Socks], wished);
+    let at = two.follow().await.at[&ListenerId::Socks];
     assert_eq!(at.port(), wished.port() + offset(two.org));
     assert_echoes(&mut through_socks(at).await).await;
     assert_eq!(one.asked.lock().unwrap().len(), 0);
@@ -157,8 +157,8 @@ async fn what_cannot_be_bound_is_told_and_the_rest_is_there() {
     let absent: HostPort = "192.0.2.1:7070".parse().unwrap();
     house.running.policy.forward.insert(absent.clone(), forward("echo", None));
     let listens = house.settle().await;
-    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&Place::Forward(absent)]);
-    assert!(listens.at.contains_key(&Place::Socks));
+    assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&ListenerId::Forward(absent)]);
+    assert!(listens.at.contains_key(&ListenerId::Socks));
 }
 
 #[tokio::test]
@@ -167,21 +167,21 @@ async fn what_the_fleet_opens_to_others_is_open_there_and_nowhere_else() {
     let wide = Taken::bind("0.0.0.0:0").unwrap().local_addr().unwrap();
     house.running = running(&wide.to_string(), false);
     let at = house.follow().await.at;
-    assert_eq!(at[&Place::Socks], wide);
-    let mut others = at.iter().filter(|(place, _)| **place != Place::Socks);
+    assert_eq!(at[&ListenerId::Socks], wide);
+    let mut others = at.iter().filter(|(place, _)| **place != ListenerId::Socks);
     assert!(others.all(|(_, at)| at.ip().is_loopback()), "{at:?}");
     // Taken: it is nowhere, rather than somewhere else.
     let mut second = House::new().await;
     second.running = house.running.clone();
     let listens = second.settle().await;
-    assert!(listens.failed.contains_key(&Place::Socks), "{listens:?}");
+    assert!(listens.failed.contains_key(&ListenerId::Socks), "{listens:?}");
 }
 
 #[tokio::test]
 async fn a_forward_asks_for_whom_it_is_told_and_resets_what_is_not_opened() {
     let mut house = House::new().await;
     let wished = own_address();
-    let place = Place::Forward(host_port(wished));
+    let place = ListenerId::Forward(host_port(wished));
     house.running.policy.forward.insert(host_port(wished), forward("echo", Some("alice")));
     let at = house.follow().await.at[&place];
     assert_echoes(&mut TcpStream::connect(at).await.unwrap()).await;

@@ -14,15 +14,16 @@ use manifest::stored::{Dial, Forward, Place as At, Socks, Target, TunnelPolicy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::control::{Place, Running};
-use crate::dial::destination::Wanted;
+use crate::access::targets::Targets;
+use crate::control::listener::ListenerId;
+use crate::control::order::TunnelConfig;
+use crate::dial::destination::Destination;
 use crate::limit::bounds::PROGRAMS;
+use crate::local::auth::ThisNode;
+use crate::local::listeners::{ListenReport, Listeners};
 use crate::local::opens::{Carries, Opens, Unopened};
-use crate::local::socks_words::Reply;
-use crate::local::speakers::Here;
-use crate::local::{Listeners, Listens};
+use crate::local::socks_words::SocksReply;
 use crate::state::meter::Meter;
-use crate::state::shared::Targets;
 
 const ORG: OrgId = OrgId([0; 32]);
 
@@ -30,21 +31,21 @@ const ORG: OrgId = OrgId([0; 32]);
 #[derive(Clone, Default)]
 struct Nearby {
     services: BTreeMap<Name, SocketAddr>,
-    refused: BTreeMap<Name, Reply>,
-    asked: Arc<Mutex<Vec<(Principal, Wanted)>>>,
+    refused: BTreeMap<Name, SocksReply>,
+    asked: Arc<Mutex<Vec<(Principal, Destination)>>>,
 }
 
 impl Opens for Nearby {
     type Stream = TcpStream;
 
-    async fn open(&self, who: &Principal, wanted: &Wanted) -> Result<TcpStream, Unopened> {
+    async fn open(&self, who: &Principal, wanted: &Destination) -> Result<TcpStream, Unopened> {
         self.asked.lock().unwrap().push((who.clone(), wanted.clone()));
         let no = |reply, why: &str| Unopened { reply, why: why.to_owned() };
         if let Some(reply) = self.refused.get(&wanted.service) {
             return Err(no(*reply, "so it is set"));
         }
-        let at = self.services.get(&wanted.service).ok_or_else(|| no(Reply::NoHost, "unknown"))?;
-        TcpStream::connect(at).await.map_err(|why| no(Reply::Refused, &why.to_string()))
+        let at = self.services.get(&wanted.service).ok_or_else(|| no(SocksReply::NoHost, "unknown"))?;
+        TcpStream::connect(at).await.map_err(|why| no(SocksReply::Refused, &why.to_string()))
     }
 }
 
@@ -75,11 +76,11 @@ async fn echo() -> SocketAddr {
 
 struct House {
     listeners: Listeners<Nearby>,
-    running: Running,
+    running: TunnelConfig,
     targets: Targets,
     home: BTreeSet<Principal>,
     org: OrgId,
-    asked: Arc<Mutex<Vec<(Principal, Wanted)>>>,
+    asked: Arc<Mutex<Vec<(Principal, Destination)>>>,
 }
 
 impl House {
@@ -88,7 +89,7 @@ impl House {
         let echo = echo().await;
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let services = BTreeMap::from([(name("echo"), echo), (name("down"), closed)]);
-        let refused = BTreeMap::from([(name("secret"), Reply::NotAllowed), (name("far"), Reply::NoWay)]);
+        let refused = BTreeMap::from([(name("secret"), SocksReply::NotAllowed), (name("far"), SocksReply::NoWay)]);
         let nearby = Nearby { services, refused, asked: Arc::default() };
         let asked = Arc::clone(&nearby.asked);
         let dial = |at: &str| Dial { at: At::Node(at.parse().unwrap()), address: None };
@@ -104,18 +105,18 @@ impl House {
         }
     }
 
-    async fn settle(&self) -> Listens {
+    async fn settle(&self) -> ListenReport {
         let (org, node) = ("harbor".parse().unwrap(), "laptop".parse().unwrap());
-        let here = Here { id: self.org, org: &org, node: &node };
+        let here = ThisNode { id: self.org, org: &org, node: &node };
         self.listeners.settle(here, &self.running, self.home.iter().cloned().collect(), &self.targets).await
     }
 
-    async fn retry(&self) -> Listens {
+    async fn retry(&self) -> ListenReport {
         self.listeners.retry(self.org, &self.running).await
     }
 
     /// The same machine as the agent feeds it: what is bound is wished for the next time.
-    async fn follow(&mut self) -> Listens {
+    async fn follow(&mut self) -> ListenReport {
         let listens = self.settle().await;
         assert_eq!(listens.failed, BTreeMap::new());
         self.running.ports.clone_from(&listens.at);
@@ -123,7 +124,7 @@ impl House {
     }
 
     fn meter(&self) -> &Meter {
-        &self.listeners.hall.meter
+        &self.listeners.local.meter
     }
 
     fn refused(&self, why: &str) -> u64 {
@@ -131,17 +132,17 @@ impl House {
         self.meter().programs().get(why).copied().unwrap_or(0)
     }
 
-    fn last_asked(&self) -> (Principal, Wanted) {
+    fn last_asked(&self) -> (Principal, Destination) {
         self.asked.lock().unwrap().last().cloned().unwrap()
     }
 }
 
-fn running(socks: &str, password: bool) -> Running {
+fn running(socks: &str, password: bool) -> TunnelConfig {
     let socks = Socks::At { addr: socks.parse().unwrap(), password };
     let passwords = BTreeMap::from([(name("alice"), Digest::of(b"sea"))]);
     let policy = TunnelPolicy { socks, ..TunnelPolicy::default() };
     let (services, ports) = (BTreeMap::new(), BTreeMap::new());
-    Running { address: None, relay: false, policy, services, ports, passwords }
+    TunnelConfig { address: None, relay: false, policy, services, ports, passwords }
 }
 
 fn forward(service: &str, user: Option<&str>) -> Forward {
@@ -156,8 +157,8 @@ fn of(text: &str) -> Principal {
     format!("spiffe://harbor/{text}").parse().unwrap()
 }
 
-fn wanted(text: &str) -> Wanted {
-    Wanted::parse(&format!("{text}.harbor.internal"), &"harbor".parse().unwrap()).unwrap()
+fn wanted(text: &str) -> Destination {
+    Destination::parse(&format!("{text}.harbor.internal"), &"harbor".parse().unwrap()).unwrap()
 }
 
 /// What comes until the other side ends or resets.

@@ -42,7 +42,7 @@ async fn ask_tcp(socket: &mut TcpStream, query: &[u8]) -> Vec<u8> {
     answer
 }
 
-async fn resolving() -> (House, Listens) {
+async fn resolving() -> (House, ListenReport) {
     let mut house = House::new().await;
     house.running.policy.resolver = Some("127.0.0.1:0".parse().unwrap());
     let listens = house.follow().await;
@@ -54,7 +54,7 @@ async fn a_name_leads_to_its_service_at_the_port_that_it_has_at_home() {
     let (house, listens) = resolving().await;
     let port = house.targets.services[&name("echo")].port.unwrap();
     for asked in ["echo", "echo.beta"] {
-        let answer = ask_udp(listens.at[&Place::Resolver], &query(&format!("{asked}.harbor.internal"), 1)).await;
+        let answer = ask_udp(listens.at[&ListenerId::Resolver], &query(&format!("{asked}.harbor.internal"), 1)).await;
         let (code, address) = read(&answer);
         assert_eq!(code, 0, "{asked}");
         let at = SocketAddr::new(IpAddr::from(address.unwrap()), port);
@@ -63,19 +63,19 @@ async fn a_name_leads_to_its_service_at_the_port_that_it_has_at_home() {
         // A program that resolves by itself and asks by SOCKS then is understood, too.
         let octets = address.unwrap().octets();
         let request = [&[5, 1, 0, 5, 1, 0, 1], &octets[..], &[0, 80]].concat();
-        assert!(say(listens.at[&Place::Socks], &request).await.ends_with(b"bye"));
+        assert!(say(listens.at[&ListenerId::Socks], &request).await.ends_with(b"bye"));
         assert_eq!(house.last_asked().1, wanted(asked));
     }
-    let other = say(listens.at[&Place::Socks], &[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1, 0, 80]).await;
+    let other = say(listens.at[&ListenerId::Socks], &[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1, 0, 80]).await;
     assert_eq!(other[3], 2, "{other:?}");
 }
 
 #[tokio::test]
 async fn questions_are_answered_over_tcp_too_one_after_the_other() {
     let (_house, listens) = resolving().await;
-    let mut socket = TcpStream::connect(listens.at[&Place::Resolver]).await.unwrap();
+    let mut socket = TcpStream::connect(listens.at[&ListenerId::Resolver]).await.unwrap();
     let good = ask_tcp(&mut socket, &query("echo.harbor.internal", 1)).await;
-    assert_eq!(good, ask_udp(listens.at[&Place::Resolver], &query("echo.harbor.internal", 1)).await);
+    assert_eq!(good, ask_udp(listens.at[&ListenerId::Resolver], &query("echo.harbor.internal", 1)).await);
     for (asked, kind, expected) in [
         ("echo.harbor.internal", 28, (0, None)),
         ("missing.harbor.internal", 1, (3, None)),
@@ -94,15 +94,15 @@ async fn questions_are_answered_over_tcp_too_one_after_the_other() {
 #[tokio::test]
 async fn without_a_resolver_there_are_no_addresses_and_with_one_they_come_and_go_with_the_services() {
     let (mut house, first) = resolving().await;
-    let service = Place::Service(name("echo"));
+    let service = ListenerId::Service(name("echo"));
     let at = first.at[&service];
-    assert!(first.at.contains_key(&Place::ServiceAt(name("echo"), "alpha".parse().unwrap())));
+    assert!(first.at.contains_key(&ListenerId::ServiceAt(name("echo"), "alpha".parse().unwrap())));
     let echo = house.targets.services.remove(&name("echo")).unwrap();
     let second = house.follow().await;
     assert!(!second.at.contains_key(&service), "{second:?}");
     assert!(TcpStream::connect(at).await.is_err());
     let asked = query("echo.harbor.internal", 1);
-    assert_eq!(read(&ask_udp(second.at[&Place::Resolver], &asked).await), (3, None));
+    assert_eq!(read(&ask_udp(second.at[&ListenerId::Resolver], &asked).await), (3, None));
     house.targets.services.insert(name("echo"), echo);
     assert_eq!(house.follow().await.at[&service], at);
     house.running.policy.resolver = None;
@@ -126,9 +126,9 @@ resolver.setServers([server]);
 #[tokio::test]
 async fn a_resolver_that_others_wrote_understands_the_answers() {
     let (house, listens) = resolving().await;
-    let desk = house.listeners.hall.desk.load_full().unwrap();
-    let (all, beta) = (desk.addresses.of(&wanted("echo")).unwrap(), desk.addresses.of(&wanted("echo.beta")).unwrap());
-    let server = listens.at[&Place::Resolver].to_string();
+    let auth = house.listeners.local.auth.load_full().unwrap();
+    let (all, beta) = (auth.addresses.of(&wanted("echo")).unwrap(), auth.addresses.of(&wanted("echo.beta")).unwrap());
+    let server = listens.at[&ListenerId::Resolver].to_string();
     let names = ["echo.harbor.internal", "Echo.beta.harbor.internal", "none.harbor.internal", "example.com"];
     let mut node = Command::new("node");
     let mut node = node.arg("-").arg(server).args(names).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -147,7 +147,7 @@ async fn a_resolver_that_others_wrote_understands_the_answers() {
 #[tokio::test]
 async fn a_name_whose_address_somebody_else_has_does_not_resolve() {
     let (house, first) = resolving().await;
-    let service = Place::Service(name("echo"));
+    let service = ListenerId::Service(name("echo"));
     let at = first.at[&service];
     drop(house);
     while TcpStream::connect(at).await.is_ok() {
@@ -165,7 +165,7 @@ async fn a_name_whose_address_somebody_else_has_does_not_resolve() {
     assert_eq!(listens.failed.keys().collect::<Vec<_>>(), [&service]);
     let why = &listens.failed[&service];
     assert!(why.starts_with(&format!("{at}: Address already in use")) && why.contains("use SOCKS"), "{why}");
-    let resolver = listens.at[&Place::Resolver];
+    let resolver = listens.at[&ListenerId::Resolver];
     for (asked, is_there) in [("echo", false), ("echo.alpha", true), ("silent", false)] {
         let (code, address) = read(&ask_udp(resolver, &query(&format!("{asked}.harbor.internal"), 1)).await);
         assert_eq!((code, address.is_some()), if is_there { (0, true) } else { (3, false) }, "{asked}");
@@ -186,11 +186,11 @@ async fn a_resolver_whose_port_somebody_else_has_is_nowhere() {
     let mut house = House::new().await;
     house.running.policy.resolver = Some(at.to_string().parse().unwrap());
     let listens = house.settle().await;
-    assert_eq!(listens.at.get(&Place::Resolver), None);
-    let why = &listens.failed[&Place::Resolver];
+    assert_eq!(listens.at.get(&ListenerId::Resolver), None);
+    let why = &listens.failed[&ListenerId::Resolver];
     assert!(why.starts_with(&format!("{at}: Address already in use")) && why.contains("resolved.conf"), "{why}");
     drop(squatter);
-    assert_eq!(house.follow().await.at[&Place::Resolver], at);
+    assert_eq!(house.follow().await.at[&ListenerId::Resolver], at);
 }
 
 fn ipv4(at: SocketAddr) -> Ipv4Addr {

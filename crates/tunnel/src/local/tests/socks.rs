@@ -29,7 +29,7 @@ async fn ask(at: SocketAddr, to: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn a_stream_carries_both_ways_and_each_way_ends_by_itself() {
     let mut house = House::new().await;
-    let at = house.follow().await.at[&Place::Socks];
+    let at = house.follow().await.at[&ListenerId::Socks];
     let mut socket = TcpStream::connect(at).await.unwrap();
     // All at once: what stands behind the words is for the service.
     socket.write_all(&[NOTHING, &connect(b"echo.harbor.internal"), b"first "].concat()).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_stream_carries_both_ways_and_each_way_ends_by_itself() {
 #[tokio::test]
 async fn names_are_taken_as_programs_write_them_and_nothing_else_is() {
     let mut house = House::new().await;
-    let at = house.follow().await.at[&Place::Socks];
+    let at = house.follow().await.at[&ListenerId::Socks];
     let long = [&[b'a'; 239][..], b".harbor.internal"].concat();
     for (to, code) in [
         (&b"echo.harbor.internal"[..], 0),
@@ -75,7 +75,7 @@ async fn names_are_taken_as_programs_write_them_and_nothing_else_is() {
 #[tokio::test]
 async fn only_connect_is_served() {
     let mut house = House::new().await;
-    let at = house.follow().await.at[&Place::Socks];
+    let at = house.follow().await.at[&ListenerId::Socks];
     for command in [0, 2, 3, 255] {
         let request = [NOTHING, &[5, command, 0, 1, 127, 0, 0, 1, 0, 80]].concat();
         assert_eq!(say(at, &request).await, replied(7), "{command}");
@@ -89,7 +89,7 @@ async fn only_connect_is_served() {
 #[tokio::test]
 async fn garbage_is_not_answered() {
     let mut house = House::new().await;
-    let at = house.follow().await.at[&Place::Socks];
+    let at = house.follow().await.at[&ListenerId::Socks];
     let words: [&[u8]; 7] = [
         b"GET / HTTP/1.1\r\n\r\n",
         b"\x04\x01\x00\x50\x7f\x00\x00\x01\x00",
@@ -110,7 +110,7 @@ async fn garbage_is_not_answered() {
 #[tokio::test]
 async fn whoever_says_too_little_for_too_long_is_sent_away() {
     let mut house = House::new().await;
-    let at = house.follow().await.at[&Place::Socks];
+    let at = house.follow().await.at[&ListenerId::Socks];
     let mut slow = TcpStream::connect(at).await.unwrap();
     slow.write_all(&[5, 1]).await.unwrap();
     assert_eq!(ask(at, b"echo.harbor.internal").await, [&replied(0)[..], b"bye"].concat(), "others do not wait");
@@ -124,7 +124,7 @@ async fn with_passwords_nobody_speaks_for_a_user_without_one() {
     house.home.insert(of("user/bob"));
     house.running = running("127.0.0.1:0", true);
     let listens = house.follow().await;
-    let (socks, bob) = (listens.at[&Place::Socks], listens.at[&Place::SocksOf(of("user/bob"))]);
+    let (socks, bob) = (listens.at[&ListenerId::Socks], listens.at[&ListenerId::SocksOf(of("user/bob"))]);
     let request = connect(b"echo.harbor.internal");
     assert_eq!(say(socks, &[NOTHING, &request].concat()).await, [5, 0xff]);
     assert_eq!(say(bob, &[NOTHING, &request].concat()).await, [5, 0xff]);
@@ -147,12 +147,12 @@ async fn each_principal_has_a_listener_and_a_user_name_chooses_too() {
     house.home.extend([of("user/bob"), of("service/wiki")]);
     let at = house.follow().await.at;
     for (place, words, expected) in [
-        (Place::Socks, NOTHING.to_vec(), "node/laptop"),
-        (Place::SocksOf(of("user/bob")), NOTHING.to_vec(), "user/bob"),
-        (Place::SocksOf(of("service/wiki")), NOTHING.to_vec(), "service/wiki"),
-        (Place::Socks, login("bob", ""), "user/bob"),
-        (Place::Socks, login("service/wiki", "x"), "service/wiki"),
-        (Place::Socks, login("node", ""), "node/laptop"),
+        (ListenerId::Socks, NOTHING.to_vec(), "node/laptop"),
+        (ListenerId::SocksOf(of("user/bob")), NOTHING.to_vec(), "user/bob"),
+        (ListenerId::SocksOf(of("service/wiki")), NOTHING.to_vec(), "service/wiki"),
+        (ListenerId::Socks, login("bob", ""), "user/bob"),
+        (ListenerId::Socks, login("service/wiki", "x"), "service/wiki"),
+        (ListenerId::Socks, login("node", ""), "node/laptop"),
     ] {
         let back = say(at[&place], &[words, connect(b"echo.harbor.internal")].concat()).await;
         assert!(back.ends_with(b"bye"), "{place:?}: {back:?}");
@@ -181,7 +181,7 @@ async fn curl_gets_there() {
     house.asked = Arc::clone(&nearby.asked);
     house.listeners = Listeners::new(nearby, Arc::default(), PROGRAMS);
     house.running = running("127.0.0.1:0", true);
-    let at = house.follow().await.at[&Place::Socks].to_string();
+    let at = house.follow().await.at[&ListenerId::Socks].to_string();
     let curl = async |arguments: &[&str]| {
         let mut command = Command::new("curl");
         command.args(["-sS", "--max-time", "20", "--noproxy", "", "--socks5-hostname", &at]).args(arguments);

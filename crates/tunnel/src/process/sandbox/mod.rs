@@ -34,7 +34,7 @@ const WANTED: ABI = ABI::V6;
 /// What is in force, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confined {
-    pub files: Files,
+    pub files: FileSandbox,
     /// Why sockets of this machine are open to it; nothing if they are not.
     pub sockets: Option<String>,
     /// Why it could make other processes; nothing if it cannot.
@@ -44,7 +44,7 @@ pub struct Confined {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Files {
+pub enum FileSandbox {
     Landlock { abi: u32, whole: bool },
     Nothing { why: String },
 }
@@ -52,7 +52,7 @@ pub enum Files {
 impl Confined {
     /// For the log, which is there only when it is done.
     pub fn complain(&self) {
-        if let Files::Nothing { why } = &self.files {
+        if let FileSandbox::Nothing { why } = &self.files {
             tracing::warn!(why, "the tunnel could not be kept from the file system");
         }
         if let Some(why) = &self.sockets {
@@ -67,9 +67,11 @@ impl Confined {
 impl std::fmt::Display for Confined {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.files {
-            Files::Landlock { abi, whole: true } => write!(f, "landlock ABI {abi}"),
-            Files::Landlock { abi, whole: false } => write!(f, "landlock ABI {abi}, in part: the kernel is older"),
-            Files::Nothing { why } => write!(f, "none: {why}"),
+            FileSandbox::Landlock { abi, whole: true } => write!(f, "landlock ABI {abi}"),
+            FileSandbox::Landlock { abi, whole: false } => {
+                write!(f, "landlock ABI {abi}, in part: the kernel is older")
+            }
+            FileSandbox::Nothing { why } => write!(f, "none: {why}"),
         }?;
         match &self.sockets {
             None => write!(f, "; no sockets of this machine"),
@@ -91,7 +93,7 @@ pub fn confine() -> io::Result<Confined> {
     open.current = open.maximum;
     rustix::process::setrlimit(Resource::Nofile, open)?;
     // Best effort: what is in force is told, and what is not.
-    let files = close_files().map_or_else(|why| Files::Nothing { why: why.to_string() }, |status| files(&status));
+    let files = close_files().map_or_else(|why| FileSandbox::Nothing { why: why.to_string() }, |status| files(&status));
     let sockets = sockets::close().err().map(|why| why.to_string());
     let processes = processes::close().err().map(|why| why.to_string());
     Ok(Confined { files, sockets, processes, open_files: rustix::process::getrlimit(Resource::Nofile).current })
@@ -107,14 +109,14 @@ fn close_files() -> Result<RestrictionStatus, RulesetError> {
         .restrict_self()
 }
 
-fn files(status: &RestrictionStatus) -> Files {
+fn files(status: &RestrictionStatus) -> FileSandbox {
     match (&status.ruleset, &status.landlock) {
-        (_, LandlockStatus::NotEnabled) => Files::Nothing { why: "landlock is not enabled".to_owned() },
+        (_, LandlockStatus::NotEnabled) => FileSandbox::Nothing { why: "landlock is not enabled".to_owned() },
         (RulesetStatus::NotEnforced, _) | (_, LandlockStatus::NotImplemented) => {
-            Files::Nothing { why: "kernel too old".to_owned() }
+            FileSandbox::Nothing { why: "kernel too old".to_owned() }
         }
         (enforced, LandlockStatus::Available { effective_abi, .. }) => {
-            Files::Landlock { abi: *effective_abi as u32, whole: *enforced == RulesetStatus::FullyEnforced }
+            FileSandbox::Landlock { abi: *effective_abi as u32, whole: *enforced == RulesetStatus::FullyEnforced }
         }
     }
 }
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     const FOLDER: &str = "FREEHOLD_SANDBOX_FOLDER";
-    const CHILD: &str = "sandbox::tests::what_a_confined_process_can_do";
+    const CHILD: &str = "process::sandbox::tests::what_a_confined_process_can_do";
 
     /// A process of its own, since there is no way back.
     #[test]

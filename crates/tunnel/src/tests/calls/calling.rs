@@ -7,13 +7,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use wire::peer::Declined;
 
-use crate::control::Called;
-use crate::dial::NoStream;
+use crate::control::question::CallOutcome;
+use crate::dial::no_stream::NoStream;
 use crate::tests::scene::{Org, node};
 use crate::tests::town::{
     BOTH, House, Middle, Serves, alpha_and_beta, echo, echoed, name, pair, udp_middle, until, wanted, within,
 };
-use crate::transport::SILENCE;
+use crate::transport::timeouts::SILENCE;
 
 /// One call from its beginning to its very end.
 pub async fn whole_call(from: &House) {
@@ -34,7 +34,7 @@ async fn a_connection_is_used_again_and_many_streams_share_one_over_quic() {
         for _ in 0..5 {
             whole_call(&beta).await;
         }
-        assert_eq!(alpha.held.meter.handshakes().done, 1);
+        assert_eq!(alpha.state.meter.handshakes().done, 1);
     }
     let (_org, alpha, beta) = alpha_and_beta(Transport::Quic).await;
     let calls = (0..50).map(|_| {
@@ -45,7 +45,7 @@ async fn a_connection_is_used_again_and_many_streams_share_one_over_quic() {
     for call in calls.collect::<Vec<_>>() {
         streams.push(within(call).await.unwrap());
     }
-    assert_eq!((alpha.held.meter.handshakes().done, alpha.held.book.open()), (1, 50));
+    assert_eq!((alpha.state.meter.handshakes().done, alpha.state.streams.open()), (1, 50));
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_connection_that_died_while_it_was_free_is_not_noticed_by_the_caller()
     whole_call(&beta).await;
     middle.drop_all();
     whole_call(&beta).await;
-    assert_eq!(alpha.held.meter.handshakes().done, 2);
+    assert_eq!(alpha.state.meter.handshakes().done, 2);
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_connection_that_leads_nowhere_by_now_is_left_for_a_new_one() {
     whole_call(&beta).await;
     middle.fall_silent();
     whole_call(&beta).await;
-    assert_eq!(alpha.held.meter.handshakes().done, 2);
+    assert_eq!(alpha.state.meter.handshakes().done, 2);
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn a_service_that_takes_its_time_is_waited_for_on_the_same_connection() {
         };
         let (program, _accepted) = within(async { tokio::join!(beta.call("slow"), accepts) }).await;
         program.unwrap();
-        assert_eq!(alpha.held.meter.handshakes().done, 1, "{transport:?}");
+        assert_eq!(alpha.state.meter.handshakes().done, 1, "{transport:?}");
     }
 }
 
@@ -104,7 +104,7 @@ async fn a_peer_whose_process_is_another_one_by_now_is_called_anew() {
     again.offer("wiki", echo().await, vec![Caller::AnyNode]);
     there.send_replace(again.address);
     whole_call(&beta).await;
-    assert_eq!((alpha.held.meter.handshakes().done, again.held.meter.handshakes().done), (1, 1));
+    assert_eq!((alpha.state.meter.handshakes().done, again.state.meter.handshakes().done), (1, 1));
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn each_transport_falls_back_to_the_other() {
         let view = beta.dialer.views().remove(0);
         assert_eq!(view.transport, used);
         assert!(view.problem.is_some(), "what failed is told");
-        assert_eq!(alpha.held.meter.handshakes().done, 1, "what works is used again");
+        assert_eq!(alpha.state.meter.handshakes().done, 1, "what works is used again");
     }
 }
 
@@ -134,14 +134,14 @@ async fn whatever_keeps_a_call_from_beginning_is_named() {
     let ann = org.principal("user", "ann");
     let found = beta.call_as(&ann, "wiki").await.unwrap_err();
     assert!(matches!(found, NoStream::NotAtHome(_)), "{found}");
-    beta.held.speak(&[org.svid(&beta.own, "beta"), org.svid(&ann, "beta")]).unwrap();
+    beta.state.svids.replace(&[org.svid(&beta.own, "beta"), org.svid(&ann, "beta")]).unwrap();
     let found = beta.call_as(&ann, "wiki").await.unwrap_err();
     assert!(matches!(found, NoStream::NotAllowed { .. }), "{found}");
     let found = beta.call("none").await.unwrap_err();
     assert!(matches!(found, NoStream::NotATarget(_)), "{found}");
 
     // Its own side thinks that she may; the other one does not.
-    beta.aim_for("wiki", ("alpha", alpha.address), std::slice::from_ref(&ann));
+    beta.aim_for("wiki", "alpha", alpha.address, std::slice::from_ref(&ann));
     let found = beta.call_as(&ann, "wiki").await.unwrap_err();
     assert!(matches!(found, NoStream::Declined { why: Declined::NotAllowed, .. }), "{found}");
     let at = vec![Place::Node(node("beta"))];
@@ -153,7 +153,7 @@ async fn whatever_keeps_a_call_from_beginning_is_named() {
     beta.aim("down", "alpha", alpha.address);
     let found = beta.call("down").await.unwrap_err();
     assert!(matches!(found, NoStream::Declined { why: Declined::ServiceDown, .. }), "{found}");
-    let refused = alpha.held.meter.counts().into_iter().find(|count| count.service == name("down")).unwrap();
+    let refused = alpha.state.meter.counts().into_iter().find(|count| count.service == name("down")).unwrap();
     assert_eq!(refused.refused["service_down"], 1);
 }
 
@@ -167,17 +167,17 @@ async fn a_place_that_is_a_class_has_to_be_named_and_another_place_is_tried() {
     let target = |places| Target { places, node: true, callers: Vec::new(), port: None };
     let allow = |places| {
         let targets = [(name("wiki"), target(places))].into();
-        beta.held.allow(&[Access { targets, ..Access::default() }]);
+        beta.state.allow(&[Access { targets, ..Access::default() }]);
     };
     allow(vec![Dial { at: class, address: None }]);
     let found = beta.call("wiki").await.unwrap_err();
     assert!(matches!(found, NoStream::WhichOne { .. }), "{found}");
     let called = beta.dialer.try_call(&beta.own, &wanted("wiki")).await;
-    assert_eq!(called, Called::WhichOne { class: name("web") });
-    let one = crate::dial::destination::Wanted { node: Some(node("web-1")), ..wanted("wiki") };
+    assert_eq!(called, CallOutcome::WhichOne { class: name("web") });
+    let one = crate::dial::destination::Destination { node: Some(node("web-1")), ..wanted("wiki") };
     let found = beta.dialer.open(&beta.own, &one).await.unwrap_err();
     assert!(matches!(found, NoStream::NoWay { .. }), "{found}");
-    let one = crate::dial::destination::Wanted { node: Some(node("gamma")), ..wanted("wiki") };
+    let one = crate::dial::destination::Destination { node: Some(node("gamma")), ..wanted("wiki") };
     let found = beta.dialer.open(&beta.own, &one).await.unwrap_err();
     assert!(matches!(found, NoStream::NotThere { .. }), "{found}");
 
@@ -200,7 +200,7 @@ async fn a_service_of_the_same_node_is_reached_by_the_same_rule() {
     assert!(matches!(found, NoStream::Declined { why: Declined::NotAllowed, .. }), "{found}");
     alpha.allow("wiki", vec![Caller::Node(node("alpha"))]);
     whole_call(&alpha).await;
-    assert_eq!(alpha.held.meter.handshakes().done, 0);
+    assert_eq!(alpha.state.meter.handshakes().done, 0);
     let mut program = alpha.call("wiki").await.unwrap();
     echoed(&mut program, b"ahoy").await;
     alpha.allow("wiki", Vec::new());
@@ -224,27 +224,27 @@ async fn a_call_that_is_only_tried_tells_what_the_other_side_did_with_it() {
     for (transport, by) in [(Transport::Tls, "tls"), (Transport::Quic, "quic")] {
         let (org, mut alpha, mut beta) = alpha_and_beta(transport).await;
         let tried = async |beta: &House, service| within(beta.dialer.try_call(&beta.own, &wanted(service))).await;
-        let taken = Called::Taken { node: node("alpha"), by: by.to_owned() };
+        let taken = CallOutcome::Taken { node: node("alpha"), by: by.to_owned() };
         for _ in 0..2 {
             assert_eq!(tried(&beta, "wiki").await, taken);
-            until("nothing stays open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+            until("nothing stays open", || alpha.state.streams.open() + beta.state.streams.open() == 0).await;
         }
-        let count = beta.held.meter.counts().remove(0);
+        let count = beta.state.meter.counts().remove(0);
         assert_eq!((count.streams, count.sent, count.received), (2, 0, 0));
-        assert_eq!(alpha.held.meter.handshakes().done, 1, "the connection is as good as before");
+        assert_eq!(alpha.state.meter.handshakes().done, 1, "the connection is as good as before");
 
         let closed = pair().await.0.local_addr().unwrap();
-        let declined = |why| Called::Declined { node: node("alpha"), why };
+        let declined = |why| CallOutcome::Declined { node: node("alpha"), why };
         alpha.offer("down", closed, vec![Caller::AnyNode]);
         beta.aim("down", "alpha", alpha.address);
         assert_eq!(tried(&beta, "down").await, declined(Declined::ServiceDown));
         alpha.allow("wiki", Vec::new());
         assert_eq!(tried(&beta, "wiki").await, declined(Declined::NotAllowed));
         beta.aim("lost", "gamma", closed);
-        assert_eq!(tried(&beta, "lost").await, Called::NoWay);
+        assert_eq!(tried(&beta, "lost").await, CallOutcome::NoWay);
         let ann = org.principal("user", "ann");
         let kept = within(beta.dialer.try_call(&ann, &wanted("wiki"))).await;
-        assert!(matches!(&kept, Called::Kept(why) if why.contains("not at home")), "{kept:?}");
+        assert!(matches!(&kept, CallOutcome::Kept(why) if why.contains("not at home")), "{kept:?}");
     }
 }
 
@@ -257,8 +257,8 @@ async fn a_service_that_does_not_hang_up_holds_no_call_that_is_only_tried() {
         alpha.offer("mute", listener.local_addr().unwrap(), vec![Caller::AnyNode]);
         beta.aim("mute", "alpha", alpha.address);
         let called = within(beta.dialer.try_call(&beta.own, &wanted("mute"))).await;
-        assert!(matches!(called, Called::Taken { .. }), "{called:?}");
-        until("nothing stays open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+        assert!(matches!(called, CallOutcome::Taken { .. }), "{called:?}");
+        until("nothing stays open", || alpha.state.streams.open() + beta.state.streams.open() == 0).await;
     }
 }
 
@@ -292,8 +292,8 @@ async fn a_node_that_does_not_answer_keeps_nobody_from_the_others() {
         let found = within(call).await.unwrap().unwrap_err();
         assert!(matches!(found, NoStream::NoWay { .. }), "{found}");
     }
-    assert_eq!((tried, alpha.held.meter.handshakes().done), (8, 1));
-    let failed = beta.held.meter.handshakes().failed["calling"];
+    assert_eq!((tried, alpha.state.meter.handshakes().done), (8, 1));
+    let failed = beta.state.meter.handshakes().failed["calling"];
     assert!((8..=16).contains(&failed), "{failed} tries by either transport");
 }
 
@@ -304,13 +304,13 @@ async fn strangers_that_say_nothing_or_nonsense_keep_nobody_out() {
     for _ in 0..200 {
         strangers.push(TcpStream::connect(alpha.address).await.unwrap());
     }
-    until("they are there", || alpha.held.door.strangers() == 200).await;
+    until("they are there", || alpha.state.limits.strangers() == 200).await;
     beta.echoes("wiki").await.unwrap();
     for stranger in &mut strangers {
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     }
-    until("they are gone", || alpha.held.door.strangers() == 0).await;
-    assert!(alpha.held.meter.handshakes().failed["handshake"] >= 200);
+    until("they are gone", || alpha.state.limits.strangers() == 0).await;
+    assert!(alpha.state.meter.handshakes().failed["handshake"] >= 200);
     // From their address one at a time, from now on; but that one gets in.
     let mut other = House::open(&org, "beta", Transport::Tls).await;
     other.aim("wiki", "alpha", alpha.address);

@@ -7,30 +7,31 @@ use manifest::stored::{Caller, Forward, Place as At, Socks, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::control::{Place, Running};
-use crate::dial::Dialer;
-use crate::local::Ways;
+use crate::control::listener::ListenerId;
+use crate::control::order::TunnelConfig;
+use crate::dial::dialer::Dialer;
+use crate::local::listeners::LocalListeners;
 use crate::tests::scene::{Org, node};
 use crate::tests::town::{BOTH, House, alpha_and_beta, echo, echoed, name, within};
 
 /// `alice` is at home on `beta`, and may call the wiki on `alpha`. All ways are open on `beta`, at any port.
-async fn at_beta(transport: Transport) -> (Org, House, House, Ways<Dialer>, Running) {
+async fn at_beta(transport: Transport) -> (Org, House, House, LocalListeners<Dialer>, TunnelConfig) {
     let (org, mut alpha, mut beta) = alpha_and_beta(transport).await;
     let alice = org.principal("user", "alice");
-    beta.held.speak(&[org.svid(&beta.own, "beta"), org.svid(&alice, "beta")]).unwrap();
+    beta.state.svids.replace(&[org.svid(&beta.own, "beta"), org.svid(&alice, "beta")]).unwrap();
     let placed = Caller::Placed { principal: alice.clone(), at: vec![At::Node(node("beta"))] };
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     alpha.allow("wiki", vec![placed.clone()]);
     alpha.offer("down", closed, vec![placed]);
     alpha.offer("secret", echo().await, Vec::new());
     for service in ["wiki", "down", "secret"] {
-        beta.aim_for(service, ("alpha", alpha.address), std::slice::from_ref(&alice));
+        beta.aim_for(service, "alpha", alpha.address, std::slice::from_ref(&alice));
     }
-    beta.aim_for("lost", ("gamma", closed), std::slice::from_ref(&alice));
-    let mut running = (**beta.held.running.load().as_ref().unwrap()).clone();
+    beta.aim_for("lost", "gamma", closed, std::slice::from_ref(&alice));
+    let mut running = (**beta.state.running.load().as_ref().unwrap()).clone();
     let any = "127.0.0.1:0".parse().unwrap();
     running.policy.socks = Socks::At { addr: any, password: false };
-    let ways = Ways::new(beta.held.clone(), beta.dialer.clone());
+    let ways = LocalListeners::new(beta.state.clone(), beta.dialer.clone());
     (org, alpha, beta, ways, running)
 }
 
@@ -44,7 +45,7 @@ async fn socks(at: SocketAddr, to: &str) -> (u8, TcpStream) {
 }
 
 fn callers(house: &House) -> Vec<(Principal, u64)> {
-    let counts = house.held.meter.counts().into_iter().filter(|count| count.service == name("wiki"));
+    let counts = house.state.meter.counts().into_iter().filter(|count| count.service == name("wiki"));
     counts.map(|count| (count.principal, count.streams)).collect()
 }
 
@@ -53,14 +54,14 @@ async fn a_program_gets_through_socks_to_a_service_elsewhere() {
     for transport in BOTH {
         let (org, alpha, _beta, ways, running) = at_beta(transport).await;
         let at = ways.follow(&running).await.at;
-        let (code, mut program) = socks(at[&Place::Socks], "wiki.harbor.internal").await;
+        let (code, mut program) = socks(at[&ListenerId::Socks], "wiki.harbor.internal").await;
         assert_eq!(code, 0);
         echoed(&mut program, b"ahoy").await;
         program.shutdown().await.unwrap();
         let mut rest = Vec::new();
         within(program.read_to_end(&mut rest)).await.unwrap();
         assert_eq!(rest, b"", "the service ended in its turn");
-        let (code, _) = socks(at[&Place::Socks], "Wiki.Alpha.harbor.internal.").await;
+        let (code, _) = socks(at[&ListenerId::Socks], "Wiki.Alpha.harbor.internal.").await;
         assert_eq!(code, 0);
         assert_eq!(callers(&alpha), [(org.principal("user", "alice"), 2)]);
     }
@@ -71,8 +72,8 @@ async fn what_is_not_opened_is_told_by_the_fitting_code() {
     for transport in BOTH {
         let (org, _alpha, beta, ways, running) = at_beta(transport).await;
         let at = ways.follow(&running).await.at;
-        let of_node = at[&Place::SocksOf(beta.own.clone())];
-        let of_alice = at[&Place::SocksOf(org.principal("user", "alice"))];
+        let of_node = at[&ListenerId::SocksOf(beta.own.clone())];
+        let of_alice = at[&ListenerId::SocksOf(org.principal("user", "alice"))];
         for (at, to, expected) in [
             (of_alice, "wiki", 0),
             (of_node, "wiki", 2),
@@ -91,7 +92,7 @@ async fn what_is_not_opened_is_told_by_the_fitting_code() {
 async fn a_node_that_no_way_leads_to_is_told_as_such() {
     let (_org, _alpha, _beta, ways, running) = at_beta(Transport::Auto).await;
     let at = ways.follow(&running).await.at;
-    assert_eq!(socks(at[&Place::Socks], "lost.harbor.internal").await.0, 3);
+    assert_eq!(socks(at[&ListenerId::Socks], "lost.harbor.internal").await.0, 3);
 }
 
 #[tokio::test]
@@ -100,7 +101,7 @@ async fn a_local_port_leads_to_its_service_for_whom_it_says() {
     let wished = "127.0.0.1:0".parse().unwrap();
     let forward = |user: Option<&str>| Forward { service: name("wiki"), user: user.map(name) };
     running.policy.forward.insert("127.0.0.1:0".parse().unwrap(), forward(Some("alice")));
-    let at = ways.follow(&running).await.at[&Place::Forward(wished)];
+    let at = ways.follow(&running).await.at[&ListenerId::Forward(wished)];
     let mut program = TcpStream::connect(at).await.unwrap();
     echoed(&mut program, b"ahoy").await;
     assert_eq!(callers(&alpha), [(org.principal("user", "alice"), 1)]);
@@ -115,13 +116,13 @@ async fn a_local_port_leads_to_its_service_for_whom_it_says() {
 #[tokio::test]
 async fn a_user_who_is_no_longer_at_home_has_no_listener() {
     let (org, _alpha, beta, ways, running) = at_beta(Transport::Tls).await;
-    let alice = Place::SocksOf(org.principal("user", "alice"));
+    let alice = ListenerId::SocksOf(org.principal("user", "alice"));
     let first = ways.follow(&running).await;
-    beta.held.speak(&[org.svid(&beta.own, "beta")]).unwrap();
+    beta.state.svids.replace(&[org.svid(&beta.own, "beta")]).unwrap();
     let second = ways.follow(&running).await;
     assert!(first.at.contains_key(&alice) && !second.at.contains_key(&alice), "{second:?}");
-    assert_eq!(second.at[&Place::Socks], first.at[&Place::Socks]);
+    assert_eq!(second.at[&ListenerId::Socks], first.at[&ListenerId::Socks]);
     // The one that is for anyone speaks for the node now.
-    let (code, _) = socks(second.at[&Place::Socks], "wiki.harbor.internal").await;
+    let (code, _) = socks(second.at[&ListenerId::Socks], "wiki.harbor.internal").await;
     assert_eq!(code, 2);
 }

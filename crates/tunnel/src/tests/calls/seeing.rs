@@ -8,9 +8,9 @@ use identity::time::Seconds;
 use manifest::stored::Caller;
 use serde_json::Value;
 
-use crate::dial::choose::By;
 use crate::tests::scene::{Org, node};
 use crate::tests::town::{BOTH, House, alpha_and_beta, echo, echoed, until};
+use crate::transport::protocol::Protocol;
 
 /// What the access log has said by now.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ impl std::io::Write for Paper {
 impl Paper {
     fn of(house: &House) -> Self {
         let paper = Self::default();
-        house.held.log.write_to(paper.clone()).unwrap().unwrap();
+        house.state.log.write_to(paper.clone()).unwrap().unwrap();
         paper
     }
 
@@ -43,22 +43,22 @@ impl Paper {
 
 #[tokio::test]
 async fn whoever_calls_is_seen_as_long_as_it_is_connected() {
-    for (transport, word) in BOTH.into_iter().zip([By::Tls.word(), By::Quic.word()]) {
+    for (transport, word) in BOTH.into_iter().zip([Protocol::Tls.word(), Protocol::Quic.word()]) {
         let (_org, alpha, beta) = alpha_and_beta(transport).await;
-        assert_eq!(alpha.held.callers.views(), []);
+        assert_eq!(alpha.state.callers.views(), []);
         let mut program = beta.call("wiki").await.unwrap();
         echoed(&mut program, b"ahoy").await;
-        let views = alpha.held.callers.views();
+        let views = alpha.state.callers.views();
         let seen: Vec<_> = views
             .iter()
             .map(|view| (&view.node, &*view.transport, view.connections, view.streams, view.head))
             .collect();
         assert_eq!(seen, [(&node("beta"), word, 1, 1, 1)]);
-        assert_eq!((beta.held.meter.handshakes().called, alpha.held.meter.handshakes().called), (1, 0));
+        assert_eq!((beta.state.meter.handshakes().called, alpha.state.meter.handshakes().called), (1, 0));
         drop(program);
-        until("the stream is over", || alpha.held.callers.views().iter().all(|view| view.streams == 0)).await;
+        until("the stream is over", || alpha.state.callers.views().iter().all(|view| view.streams == 0)).await;
         drop(beta);
-        until("it is gone", || alpha.held.callers.views().is_empty()).await;
+        until("it is gone", || alpha.state.callers.views().is_empty()).await;
     }
 }
 
@@ -73,8 +73,8 @@ async fn who_is_not_believed_stands_in_the_log() {
         beta.aim("wiki", "alpha", alpha.address);
         let day = Validity::from_now(ground::clock::now(), Seconds::DAY);
         // A thief of the issuing key comes through TLS, and says whom it is.
-        let stolen = org.twisted((&beta.own, "beta"), &random::p256().unwrap(), day, |_| {});
-        beta.held.speak(&[stolen]).unwrap();
+        let stolen = org.twisted(&beta.own, "beta", &random::p256().unwrap(), day, |_| {});
+        beta.state.svids.replace(&[stolen]).unwrap();
         beta.call("wiki").await.unwrap_err();
         until("it is written down", || !paper.lines("not_believed").is_empty()).await;
         let line = paper.lines("not_believed").remove(0);
@@ -85,11 +85,11 @@ async fn who_is_not_believed_stands_in_the_log() {
             "{line}"
         );
         // Another org does not come so far.
-        beta.held.speak(&[Org::new(&["beta"]).svid(&beta.own, "beta")]).unwrap();
+        beta.state.svids.replace(&[Org::new(&["beta"]).svid(&beta.own, "beta")]).unwrap();
         beta.call("wiki").await.unwrap_err();
         let nobody = || paper.lines("not_believed").into_iter().find(|line| line.get("who").is_none());
         until("that, too", || nobody().is_some()).await;
         assert!(nobody().unwrap()["reason"].as_str().unwrap().contains("handshake"), "{:?}", nobody());
-        assert_eq!(alpha.held.callers.views(), []);
+        assert_eq!(alpha.state.callers.views(), []);
     }
 }

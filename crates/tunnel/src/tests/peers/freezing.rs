@@ -6,8 +6,9 @@ use identity::time::{Seconds, Timestamp};
 use wire::known::Known;
 use wire::peer::{Declined, News};
 
-use crate::control::{Knowledge, Word};
-use crate::dial::NoStream;
+use crate::control::event::TunnelEvent;
+use crate::control::order::Knowledge;
+use crate::dial::no_stream::NoStream;
 use crate::tests::scene::{Org, node};
 use crate::tests::town::{BOTH, House, alpha_and_beta};
 
@@ -24,7 +25,7 @@ fn known_of(org: &Org) -> Known {
 /// Everything that the agent was told until now.
 fn heard(house: &mut House) -> Vec<News> {
     let words = house.words.as_mut().unwrap();
-    let told = |word| if let Word::Heard(news) = word { Some(*news) } else { None };
+    let told = |word| if let TunnelEvent::Heard(news) = word { Some(*news) } else { None };
     std::iter::from_fn(|| words.try_recv().ok()).filter_map(told).collect()
 }
 
@@ -38,17 +39,17 @@ async fn nobody_is_judged_by_signers_whose_delay_runs_also_where_the_clock_has_j
             let thief = org.recovery("zoe");
             let known = known_of(&org).ahead_by(jump).notice(&thief, clock::now()).unwrap();
             let knowledge = Knowledge { ahead: said, ..knowing(&org, &known) };
-            alpha.held.know(knowledge).unwrap();
+            alpha.state.know(knowledge).unwrap();
             org.hand_over(thief, "zoe");
-            beta.held.know(org.knowledge("beta")).unwrap();
+            beta.state.know(org.knowledge("beta")).unwrap();
             // An agent that stands still.
-            alpha.held.note_in_vain(beta.held.rule.load().standing.knows());
+            alpha.state.note_in_vain(beta.state.policy.load().trust.knows());
             let found = beta.echoes("wiki").await.unwrap_err();
             assert!(matches!(&found, NoStream::Declined { why: Declined::TooOld, .. }), "{found}");
             // Nor has any name become somebody's by what they say.
-            assert_eq!(alpha.held.pins.of(&node("beta")), None);
+            assert_eq!(alpha.state.pins.of(&node("beta")), None);
             assert_eq!(!heard(&mut alpha).is_empty(), is_told);
-            assert_eq!(alpha.held.rule.load().standing.knows().place.signers, 1);
+            assert_eq!(alpha.state.policy.load().trust.knows().place.signers, 1);
         }
     }
 }
@@ -60,10 +61,10 @@ async fn a_recovery_that_waits_keeps_no_revocation_from_a_node_whose_clock_has_j
     let known = known_of(&org).ahead_by(-864_000);
     let known = known.notice(&org.recovery("zoe"), clock::now()).unwrap();
     let alpha = House::open(&org, "alpha", BOTH[0]).await;
-    alpha.held.know(knowing(&org, &known)).unwrap();
+    alpha.state.know(knowing(&org, &known)).unwrap();
     org.revoke_beside("beta");
-    let standing = std::sync::Arc::clone(&alpha.held.rule.load().standing);
-    let (later, _) = standing.with(&news(None, &[], &org.beside), clock::now()).unwrap().unwrap();
+    let trust = std::sync::Arc::clone(&alpha.state.policy.load().trust);
+    let (later, _) = trust.with(&news(None, &[], &org.beside), clock::now()).unwrap().unwrap();
     let key = identity::key::Sign::public(&org.keys[&node("beta")]).digest();
     assert!(later.head.head.revocations.node_keys.contains(&key));
 }
@@ -86,10 +87,10 @@ async fn a_second_successor_that_a_peer_tells_of_is_told_to_the_agent_until_that
         let (mut org, mut alpha, beta) = alpha_and_beta(transport).await;
         let now = clock::now();
         let known = follows(&mut org, "ben", now);
-        alpha.held.know(knowing(&org, &known)).unwrap();
+        alpha.state.know(knowing(&org, &known)).unwrap();
         let rival = org.succession("eve");
         org.hand_over(rival.clone(), "eve");
-        beta.held.know(org.knowledge("beta")).unwrap();
+        beta.state.know(org.knowledge("beta")).unwrap();
         let _declined = beta.echoes("wiki").await;
         let told = heard(&mut alpha);
         assert_eq!(told[0].signers, [rival]);
@@ -97,7 +98,7 @@ async fn a_second_successor_that_a_peer_tells_of_is_told_to_the_agent_until_that
         let why = known.told((&told[0].signers, told[0].head.as_ref()), &[], now).unwrap_err();
         let frozen = known.heed(&why, now).unwrap();
         assert_eq!(frozen.rivals(now).len(), 2);
-        alpha.held.know(Knowledge { presented: org.knowledge("alpha").presented, ..knowing(&org, &frozen) }).unwrap();
+        alpha.state.know(Knowledge { presented: org.knowledge("alpha").presented, ..knowing(&org, &frozen) }).unwrap();
         let _declined = beta.echoes("wiki").await;
         assert_eq!(heard(&mut alpha), []);
     }
@@ -109,9 +110,9 @@ async fn what_is_revoked_is_told_to_the_agent_also_if_the_head_that_comes_with_i
     org.publish(|_| {});
     let alpha = House::open(&org, "alpha", BOTH[0]).await;
     org.revoke_beside("beta");
-    let standing = std::sync::Arc::clone(&alpha.held.rule.load().standing);
+    let trust = std::sync::Arc::clone(&alpha.state.policy.load().trust);
     let other = Org::new(&["alpha"]).knowledge("alpha").known.head;
-    let (later, _) = standing.with(&news(Some(&other), &[], &org.beside), clock::now()).unwrap().unwrap();
-    assert_eq!((later.head.digest, later.beside().count()), (standing.known.head.digest, 1));
-    assert!(standing.with(&news(Some(&other), &[], &[]), clock::now()).is_err());
+    let (later, _) = trust.with(&news(Some(&other), &[], &org.beside), clock::now()).unwrap().unwrap();
+    assert_eq!((later.head.digest, later.beside().count()), (trust.known.head.digest, 1));
+    assert!(trust.with(&news(Some(&other), &[], &[]), clock::now()).is_err());
 }

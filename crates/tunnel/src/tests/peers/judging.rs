@@ -11,8 +11,9 @@ use manifest::stored::{Caller, Transport};
 use rcgen::{CertificateParams, SanType};
 use wire::peer::Declined;
 
-use crate::control::{Identity, Meeting, Word};
-use crate::dial::NoStream;
+use crate::control::event::{Meeting, TunnelEvent};
+use crate::control::order::KeyedSvid;
+use crate::dial::no_stream::NoStream;
 use crate::tests::calls::calling::whole_call;
 use crate::tests::scene::{Org, node};
 use crate::tests::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, until, wanted, within};
@@ -30,23 +31,23 @@ fn uri(text: &str) -> SanType {
 }
 
 /// What somebody shows who should be `node/NAME` and is not, and a word of why.
-fn odd_svids(org: &Org, name: &str) -> Vec<(&'static str, Identity)> {
+fn odd_svids(org: &Org, name: &str) -> Vec<(&'static str, KeyedSvid)> {
     let own = org.principal("node", name);
     let key = &org.keys[&node(name)];
-    let twisted = |twist: &dyn Fn(&mut CertificateParams)| org.twisted((&own, name), key, day(), twist);
+    let twisted = |twist: &dyn Fn(&mut CertificateParams)| org.twisted(&own, name, key, day(), twist);
     let two = |draft: &mut CertificateParams| draft.subject_alt_names.push(uri("spiffe://harbor/node/gamma"));
     let unbound = |draft: &mut CertificateParams| draft.custom_extensions.clear();
-    let as_named = |mut svid: Identity| {
+    let as_named = |mut svid: KeyedSvid| {
         svid.principal = own.clone();
         svid
     };
     vec![
-        ("expired", org.twisted((&own, name), key, over(), |_| {})),
+        ("expired", org.twisted(&own, name, key, over(), |_| {})),
         ("two principals", twisted(&two)),
         ("without a binding", twisted(&unbound)),
         ("of another org of the same name", Org::new(&[name]).svid(&own, name)),
         // Whoever stole the issuing key has not the node's key.
-        ("by a stolen issuing key", org.twisted((&own, name), &random::p256().unwrap(), day(), |_| {})),
+        ("by a stolen issuing key", org.twisted(&own, name, &random::p256().unwrap(), day(), |_| {})),
         ("of another node", as_named(org.svid(&org.principal("node", "gamma"), "gamma"))),
         ("of a user", as_named(org.svid(&org.principal("user", "ann"), name))),
     ]
@@ -63,7 +64,7 @@ async fn a_caller_that_is_not_believed_or_not_allowed_gets_nothing() {
         for (case, svid) in odd_svids(&org, "beta") {
             let mut beta = House::open(&org, "beta", transport).await;
             beta.aim("wiki", "alpha", alpha.address);
-            beta.held.speak(&[svid]).unwrap();
+            beta.state.svids.replace(&[svid]).unwrap();
             let found = beta.call("wiki").await.map(drop).unwrap_err();
             // Refused in the handshake, or by what it shows; a user and another node are whom they say, and may not.
             let fits = match &found {
@@ -76,7 +77,7 @@ async fn a_caller_that_is_not_believed_or_not_allowed_gets_nothing() {
             };
             assert!(fits, "{case}: {found}");
         }
-        assert_eq!(alpha.held.book.open(), 0);
+        assert_eq!(alpha.state.streams.open(), 0);
         beta.echoes("wiki").await.unwrap();
     }
 }
@@ -89,11 +90,11 @@ async fn a_node_that_is_not_the_one_that_was_called_is_told_nothing() {
         for (case, svid) in odd_svids(&org, "alpha") {
             let mut alpha = House::open(&org, "alpha", transport).await;
             alpha.offer("wiki", echo().await, vec![Caller::AnyNode]);
-            alpha.held.speak(&[svid]).unwrap();
+            alpha.state.svids.replace(&[svid]).unwrap();
             beta.aim("wiki", "alpha", alpha.address);
             let found = beta.call("wiki").await.map(drop).unwrap_err();
             assert!(matches!(found, NoStream::NoWay { .. }), "{case}: {found}");
-            assert!(alpha.held.meter.counts().is_empty(), "{case}: it was asked for the service");
+            assert!(alpha.state.meter.counts().is_empty(), "{case}: it was asked for the service");
         }
     }
 }
@@ -108,7 +109,7 @@ async fn a_revoked_node_gets_nothing_and_is_called_by_nobody() {
         echoed(&mut before, b"ahoy").await;
         alpha.echoes("mail").await.unwrap();
         org.revoke("beta");
-        alpha.held.know(org.knowledge("alpha")).unwrap();
+        alpha.state.know(org.knowledge("alpha")).unwrap();
         broke(&mut before).await;
         assert!(alpha.call("mail").await.is_err(), "it is not called");
         assert!(beta.call("wiki").await.is_err(), "it may not call");
@@ -124,7 +125,7 @@ async fn whoever_knows_the_newer_head_hands_it_over() {
     for transport in BOTH {
         for knows_more in ["alpha", "beta"] {
             let (org, alpha, beta) = alpha_and_beta(transport).await;
-            hands_over(org, (alpha, beta), knows_more).await;
+            hands_over(org, alpha, beta, knows_more).await;
         }
     }
 }
@@ -137,24 +138,24 @@ async fn whoever_hears_of_a_newer_head_hands_it_over_also_to_those_who_keep_a_co
             let (org, alpha, beta) = alpha_and_beta(transport).await;
             let open = beta.dialer.open(&beta.own, &wanted("wiki")).await.unwrap();
             whole_call(&beta).await;
-            hands_over(org, (alpha, beta), knows_more).await;
+            hands_over(org, alpha, beta, knows_more).await;
             drop(open);
         }
     }
 }
 
-async fn hands_over(mut org: Org, (mut alpha, mut beta): (House, House), knows_more: &str) {
+async fn hands_over(mut org: Org, mut alpha: House, mut beta: House, knows_more: &str) {
     org.publish(|_| {});
     let other = if knows_more == "alpha" { "beta" } else { "alpha" };
-    let (newer, held) = if knows_more == "alpha" { (&alpha, &beta) } else { (&beta, &alpha) };
-    newer.held.know(org.knowledge(knows_more)).unwrap();
-    let held = Arc::clone(&held.held);
+    let (newer, state) = if knows_more == "alpha" { (&alpha, &beta) } else { (&beta, &alpha) };
+    newer.state.know(org.knowledge(knows_more)).unwrap();
+    let state = Arc::clone(&state.state);
     let mut words = if knows_more == "alpha" { beta.words.take() } else { alpha.words.take() }.unwrap();
-    let (agent, knowledge) = (Arc::clone(&held), org.knowledge(other));
+    let (agent, knowledge) = (Arc::clone(&state), org.knowledge(other));
     // As the agent does: what was heard is known from then on.
     let heard = tokio::spawn(async move {
         while let Some(word) = words.recv().await {
-            if let Word::Heard(news) = word {
+            if let TunnelEvent::Heard(news) = word {
                 assert_eq!(news.head.as_ref(), Some(&knowledge.known.head));
                 agent.know(knowledge).unwrap();
                 return true;
@@ -162,13 +163,13 @@ async fn hands_over(mut org: Org, (mut alpha, mut beta): (House, House), knows_m
         }
         false
     });
-    let before = alpha.held.meter.handshakes().done;
+    let before = alpha.state.meter.handshakes().done;
     whole_call(&beta).await;
     assert!(within(heard).await.unwrap());
-    assert_eq!(held.rule.load().standing.head(), 2);
+    assert_eq!(state.policy.load().trust.head(), 2);
     // It is told once.
     whole_call(&beta).await;
-    assert_eq!(alpha.held.meter.handshakes().done, before + 1);
+    assert_eq!(alpha.state.meter.handshakes().done, before + 1);
 }
 
 #[tokio::test]
@@ -176,13 +177,13 @@ async fn who_was_shown_by_an_older_head_shows_itself_anew() {
     for transport in BOTH {
         let (mut org, alpha, beta) = alpha_and_beta(transport).await;
         beta.echoes("wiki").await.unwrap();
-        until("it is over", || beta.held.book.open() == 0).await;
+        until("it is over", || beta.state.streams.open() == 0).await;
         // From this head on, older proofs do not count.
         org.publish(|head| head.recent.clear());
-        alpha.held.know(org.knowledge("alpha")).unwrap();
-        beta.held.know(org.knowledge("beta")).unwrap();
+        alpha.state.know(org.knowledge("alpha")).unwrap();
+        beta.state.know(org.knowledge("beta")).unwrap();
         beta.echoes("wiki").await.unwrap();
-        assert_eq!(alpha.held.meter.handshakes().done, 2);
+        assert_eq!(alpha.state.meter.handshakes().done, 2);
     }
 }
 
@@ -191,16 +192,16 @@ async fn a_key_that_is_met_first_is_told_to_the_agent() {
     let (org, mut alpha, beta) = alpha_and_beta(BOTH[0]).await;
     beta.echoes("wiki").await.unwrap();
     let key = org.keys[&node("beta")].public().digest();
-    let Word::Met(meeting) = alpha.words.as_mut().unwrap().recv().await.unwrap() else { panic!() };
+    let TunnelEvent::Met(meeting) = alpha.words.as_mut().unwrap().recv().await.unwrap() else { panic!() };
     assert!(meeting.by.is_none() && meeting.is_caller);
-    let standing = Arc::clone(&alpha.held.rule.load().standing);
-    let peer = standing.recall((*meeting).clone(), clock::now()).unwrap();
+    let trust = Arc::clone(&alpha.state.policy.load().trust);
+    let peer = trust.recall((*meeting).clone(), clock::now()).unwrap();
     assert_eq!((peer.node(), peer.node_key().digest()), (&node("beta"), key));
     // What was shown is believed, and not who says it.
     for twist in [|meeting: &mut Meeting| drop(meeting.chain.pop()), |meeting: &mut Meeting| meeting.listing = None] {
         let mut twisted = (*meeting).clone();
         twist(&mut twisted);
-        standing.recall(twisted, clock::now()).unwrap_err();
+        trust.recall(twisted, clock::now()).unwrap_err();
     }
 }
 
@@ -209,15 +210,15 @@ async fn whoever_is_met_first_has_the_name_before_the_agent_has_written_it_down(
     let (mut org, alpha, beta) = alpha_and_beta(BOTH[0]).await;
     beta.echoes("wiki").await.unwrap();
     let first = org.keys[&node("beta")].public().digest();
-    assert_eq!(alpha.held.pins.of(&node("beta")), Some(first));
+    assert_eq!(alpha.state.pins.of(&node("beta")), Some(first));
     // The operators publish the name for another key: their newest word counts.
     org.keys.insert(node("beta"), random::p256().unwrap());
     org.publish(|_| {});
-    alpha.held.know(org.knowledge("alpha")).unwrap();
+    alpha.state.know(org.knowledge("alpha")).unwrap();
     let mut other = House::open(&org, "beta", BOTH[0]).await;
     other.aim("wiki", "alpha", alpha.address);
     other.echoes("wiki").await.unwrap();
-    assert_ne!(alpha.held.pins.of(&node("beta")), Some(first));
+    assert_ne!(alpha.state.pins.of(&node("beta")), Some(first));
 }
 
 /// The binding is what a thief of the issuing key cannot make.
@@ -237,14 +238,14 @@ async fn cannot_use_a_binding_twice(transport: Transport) {
     let terms =
         Terms { org: org.founding_id(), principal: &own, node: &node("beta"), svid_key: bound, not_after: until };
     let old = terms.sign(&org.keys[&node("beta")]).unwrap();
-    let svid = org.twisted((&own, "beta"), &key, day(), |draft| {
+    let svid = org.twisted(&own, "beta", &key, day(), |draft| {
         draft.custom_extensions =
             vec![rcgen::CustomExtension::from_oid_content(identity::certificate::binding::OID, old.to_der())];
     });
-    beta.held.speak(&[svid]).unwrap();
+    beta.state.svids.replace(&[svid]).unwrap();
     let found = beta.call("wiki").await.map(drop).unwrap_err();
     assert!(matches!(found, NoStream::NoWay { .. }), "{found}");
-    assert_eq!(alpha.held.book.open(), 0);
+    assert_eq!(alpha.state.streams.open(), 0);
 }
 
 /// Its time is over after a few seconds: what is open stays, and what is new needs a new one.
@@ -254,45 +255,46 @@ async fn no_stream_ends_with_an_svid() {
         let (org, alpha, beta) = alpha_and_beta(transport).await;
         let short = |name: &str| {
             let (own, life) = (org.principal("node", name), Seconds(6));
-            org.twisted((&own, name), &org.keys[&node(name)], Validity::from_now(clock::now(), life), |_| {})
+            org.twisted(&own, name, &org.keys[&node(name)], Validity::from_now(clock::now(), life), |_| {})
         };
-        alpha.held.speak(&[short("alpha")]).unwrap();
-        beta.held.speak(&[short("beta")]).unwrap();
+        alpha.state.svids.replace(&[short("alpha")]).unwrap();
+        beta.state.svids.replace(&[short("beta")]).unwrap();
         let mut before = beta.call("wiki").await.unwrap();
         echoed(&mut before, b"ahoy").await;
         let end = clock::now() + Seconds(7);
         until("it is over", || clock::now() > end).await;
         echoed(&mut before, b"what is open stays").await;
         assert!(beta.call("wiki").await.is_err(), "what is new needs a new one");
-        alpha.held.speak(&[org.svid(&alpha.own, "alpha")]).unwrap();
-        beta.held.speak(&[org.svid(&beta.own, "beta")]).unwrap();
+        alpha.state.svids.replace(&[org.svid(&alpha.own, "alpha")]).unwrap();
+        beta.state.svids.replace(&[org.svid(&beta.own, "beta")]).unwrap();
         beta.echoes("wiki").await.unwrap();
         echoed(&mut before, b"and still does").await;
-        assert_eq!(alpha.held.meter.handshakes().done, 2);
+        assert_eq!(alpha.state.meter.handshakes().done, 2);
     }
 }
 
 #[tokio::test]
 async fn whoever_names_no_protocol_is_not_heard() {
     let (_org, alpha, beta) = alpha_and_beta(BOTH[0]).await;
-    let mut config = (*beta.held.client(&beta.own).unwrap()).clone();
+    let mut config = (*beta.state.svids.client(&beta.own).unwrap()).clone();
     config.alpn_protocols.clear();
     let socket = tokio::net::TcpStream::connect(alpha.address).await.unwrap();
-    let called = crate::transport::tls::call(&beta.held, Arc::new(config), crate::transport::tls::over(socket)).await;
+    let called = crate::transport::tls::call(&beta.state, Arc::new(config), crate::transport::tls::over(socket)).await;
     assert!(called.is_err());
-    until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("other_protocol") == Some(&1))
+    until("the other side refused it, too", || alpha.state.meter.handshakes().failed.get("other_protocol") == Some(&1))
         .await;
 }
 
 #[tokio::test]
 async fn whoever_names_no_protocol_is_not_heard_over_quic_either() {
     let (_org, alpha, beta) = alpha_and_beta(Transport::Quic).await;
-    let mut config = (*beta.held.client(&beta.own).unwrap()).clone();
+    let mut config = (*beta.state.svids.client(&beta.own).unwrap()).clone();
     config.alpn_protocols.clear();
     let config = crate::transport::quic::client(&Arc::new(config)).unwrap();
     let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    assert!(crate::transport::quic::call(&beta.held, (&endpoint, config), alpha.address).await.is_err());
-    until("the other side refused it, too", || alpha.held.meter.handshakes().failed.get("handshake") == Some(&1)).await;
-    assert_eq!(alpha.held.meter.handshakes().done, 0);
+    assert!(crate::transport::quic::call(&beta.state, &endpoint, config, alpha.address).await.is_err());
+    until("the other side refused it, too", || alpha.state.meter.handshakes().failed.get("handshake") == Some(&1))
+        .await;
+    assert_eq!(alpha.state.meter.handshakes().done, 0);
     beta.echoes("wiki").await.unwrap();
 }

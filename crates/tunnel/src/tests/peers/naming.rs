@@ -4,7 +4,7 @@
 use manifest::stored::Caller;
 use wire::peer::Declined;
 
-use crate::dial::NoStream;
+use crate::dial::no_stream::NoStream;
 use crate::tests::scene::{Org, node};
 use crate::tests::town::{BOTH, House, echo};
 

@@ -10,8 +10,9 @@ use org::member::peer::NotAPeer;
 use org::suspend::suspended::Suspensions;
 use wire::peer::Declined;
 
-use crate::control::{Knowledge, Word};
-use crate::dial::NoStream;
+use crate::control::event::TunnelEvent;
+use crate::control::order::Knowledge;
+use crate::dial::no_stream::NoStream;
 use crate::tests::calls::calling::whole_call;
 use crate::tests::scene::{Org, node};
 use crate::tests::streams::cutting::{Shared, lines};
@@ -24,7 +25,7 @@ async fn a_suspended_caller_is_cut_at_once_and_refused_and_nobody_else_is() {
         let mut alpha = House::open(&org, "alpha", transport).await;
         alpha.offer("wiki", echo().await, ["beta", "gamma"].map(|name| Caller::Node(node(name))).to_vec());
         let written = Arc::<Mutex<Vec<u8>>>::default();
-        let writer = alpha.held.log.write_to(Shared(Arc::clone(&written))).unwrap().unwrap();
+        let writer = alpha.state.log.write_to(Shared(Arc::clone(&written))).unwrap().unwrap();
         let (mut houses, mut programs) = (Vec::new(), Vec::new());
         for at in ["beta", "gamma"] {
             let mut house = House::open(&org, at, transport).await;
@@ -35,11 +36,11 @@ async fn a_suspended_caller_is_cut_at_once_and_refused_and_nobody_else_is() {
             houses.push(house);
         }
         org.suspend("beta", Seconds::HOUR);
-        let cut = alpha.held.know(org.knowledge("alpha")).unwrap();
+        let cut = alpha.state.know(org.knowledge("alpha")).unwrap();
         assert_eq!(cut.iter().map(|one| one.node.as_str()).collect::<Vec<_>>(), ["beta"]);
         // They have heard of it, too: nobody waits for what there is to tell.
-        houses[0].held.know(org.knowledge("beta")).unwrap();
-        houses[1].held.know(org.knowledge("gamma")).unwrap();
+        houses[0].state.know(org.knowledge("beta")).unwrap();
+        houses[1].state.know(org.knowledge("gamma")).unwrap();
         broke(&mut programs[0]).await;
         echoed(&mut programs[1], b"still here").await;
         let found = houses[0].call("wiki").await.map(drop).unwrap_err();
@@ -66,7 +67,7 @@ async fn nobody_calls_a_suspended_node_and_what_was_open_to_it_is_cut() {
         let mut program = beta.call("wiki").await.unwrap();
         echoed(&mut program, b"ahoy").await;
         org.suspend("alpha", Seconds::HOUR);
-        beta.held.know(org.knowledge("beta")).unwrap();
+        beta.state.know(org.knowledge("beta")).unwrap();
         broke(&mut program).await;
         let found = beta.call("wiki").await.map(drop).unwrap_err().to_string();
         assert!(found.contains("`ann` suspended its machine until"), "{found}");
@@ -79,16 +80,16 @@ async fn a_suspension_ends_by_itself() {
     let (mut org, alpha, beta) = alpha_and_beta(Transport::Tls).await;
     let begun = clock::now();
     org.suspend("beta", Seconds::HOUR);
-    alpha.held.know(org.knowledge("alpha")).unwrap();
-    let (standing, presented) = (Arc::clone(&alpha.held.rule.load().standing), org.presented(&node("beta")));
-    let chain = beta.held.chain_of(&beta.own).unwrap();
-    let svid = standing.prove(&chain, identity::verifier::Side::Client, begun).unwrap();
-    let judged = |after: Seconds| standing.recognize(&svid, &presented, begun + after);
+    alpha.state.know(org.knowledge("alpha")).unwrap();
+    let (trust, presented) = (Arc::clone(&alpha.state.policy.load().trust), org.presented(&node("beta")));
+    let chain = beta.state.svids.chain_of(&beta.own).unwrap();
+    let svid = trust.prove(&chain, identity::verifier::Side::Client, begun).unwrap();
+    let judged = |after: Seconds| trust.recognize(&svid, &presented, begun + after);
     assert!(matches!(judged(Seconds(3_599)), Err(NotAPeer::Suspended { .. })));
     let peer = judged(Seconds(3_602)).unwrap();
     for (after, stands) in [(Seconds(0), false), (Seconds(3_599), false), (Seconds(3_602), true)] {
-        assert_eq!(standing.check(&peer, begun + after).is_ok(), stands);
-        assert_eq!(standing.endures(&peer, begun + after).is_ok(), stands);
+        assert_eq!(trust.check(&peer, begun + after).is_ok(), stands);
+        assert_eq!(trust.endures(&peer, begun + after).is_ok(), stands);
     }
 }
 
@@ -97,7 +98,7 @@ async fn a_suspension_ends_by_itself() {
 async fn a_day_after_its_first_sight_the_next_connection_works_with_nobody_doing_anything() {
     for transport in BOTH {
         let (mut org, alpha, beta) = alpha_and_beta(transport).await;
-        let (now, set) = (clock::now(), alpha.held.rule.load().standing.known.signers.clone());
+        let (now, set) = (clock::now(), alpha.state.policy.load().trust.known.signers.clone());
         let endless = org.suspension("beta", now + Seconds::DAY.times(365), Seconds::DAY);
         let seen = |since| {
             let mut all = Suspensions::default();
@@ -105,12 +106,12 @@ async fn a_day_after_its_first_sight_the_next_connection_works_with_nobody_doing
             all
         };
         org.suspensions = seen(now);
-        alpha.held.know(org.knowledge("alpha")).unwrap();
-        beta.held.know(org.knowledge("beta")).unwrap();
+        alpha.state.know(org.knowledge("alpha")).unwrap();
+        beta.state.know(org.knowledge("beta")).unwrap();
         let found = beta.call("wiki").await.map(drop).unwrap_err();
         assert!(matches!(found, NoStream::Declined { why: Declined::Suspended { .. }, .. }), "{found}");
         org.suspensions = seen(now - Seconds::DAY);
-        alpha.held.know(org.knowledge("alpha")).unwrap();
+        alpha.state.know(org.knowledge("alpha")).unwrap();
         beta.echoes("wiki").await.unwrap();
     }
 }
@@ -128,17 +129,17 @@ async fn whoever_knows_of_a_suspension_hands_it_over_also_to_those_who_keep_a_co
             whole_call(&beta).await;
             org.suspend("gamma", Seconds::HOUR);
             let newer = if knows_more == "alpha" { &alpha } else { &beta };
-            newer.held.know(org.knowledge(knows_more)).unwrap();
+            newer.state.know(org.knowledge(knows_more)).unwrap();
             let (other, told) = if knows_more == "alpha" { (&mut beta, "beta") } else { (&mut alpha, "alpha") };
             let heard = tokio::spawn(agent_of(other, org.knowledge(told)));
             whole_call(&beta).await;
             assert!(within(heard).await.unwrap());
-            let known = |house: &House| house.held.rule.load().standing.knows();
+            let known = |house: &House| house.state.policy.load().trust.knows();
             assert_eq!(known(&alpha), known(&beta));
             // It is told once.
-            let before = alpha.held.meter.handshakes().done;
+            let before = alpha.state.meter.handshakes().done;
             whole_call(&beta).await;
-            assert_eq!(alpha.held.meter.handshakes().done, before);
+            assert_eq!(alpha.state.meter.handshakes().done, before);
             drop(open);
         }
     }
@@ -146,12 +147,12 @@ async fn whoever_knows_of_a_suspension_hands_it_over_also_to_those_who_keep_a_co
 
 /// As the agent does: what was heard is known from then on. The head is not told anew.
 fn agent_of(house: &mut House, knowledge: Knowledge) -> impl Future<Output = bool> + use<> {
-    let (held, mut words) = (Arc::clone(&house.held), house.words.take().unwrap());
+    let (state, mut words) = (Arc::clone(&house.state), house.words.take().unwrap());
     async move {
         while let Some(word) = words.recv().await {
-            if let Word::Heard(news) = word {
+            if let TunnelEvent::Heard(news) = word {
                 assert_eq!((news.head, news.suspensions.len()), (None, 1));
-                held.know(knowledge).unwrap();
+                state.know(knowledge).unwrap();
                 return true;
             }
         }
@@ -165,7 +166,7 @@ async fn what_no_signer_signed_is_not_told_to_the_agent_and_stops_nobody() {
     let other = Org::new(&["alpha", "beta"]);
     let mut lies = org.knowledge("beta");
     // A tunnel that was taken over shows what somebody else signed.
-    let (set, now) = (alpha.held.rule.load().standing.known.signers.clone(), clock::now());
+    let (set, now) = (alpha.state.policy.load().trust.known.signers.clone(), clock::now());
     let rows = serde_json::to_string(&{
         let mut all = Suspensions::default();
         all.take(&[org.suspension("alpha", now, Seconds::HOUR)], &set, now);
@@ -177,12 +178,12 @@ async fn what_no_signer_signed_is_not_told_to_the_agent_and_stops_nobody() {
     };
     let (own, forged) = (org.suspension("alpha", now, Seconds::HOUR), other.suspension("alpha", now, Seconds::HOUR));
     lies.suspensions = serde_json::from_str(&rows.unwrap().replace(&payload(&own), &payload(&forged))).unwrap();
-    beta.held.know(lies).unwrap();
+    beta.state.know(lies).unwrap();
     beta.echoes("wiki").await.unwrap();
     let mut words = alpha.words.take().unwrap();
     while let Ok(word) = words.try_recv() {
-        assert!(!matches!(word, Word::Heard(_)), "{word:?}");
+        assert!(!matches!(word, TunnelEvent::Heard(_)), "{word:?}");
     }
-    let standing = Arc::clone(&alpha.held.rule.load().standing);
-    assert_eq!(standing.suspensions, Suspensions::default());
+    let trust = Arc::clone(&alpha.state.policy.load().trust);
+    assert_eq!(trust.suspensions, Suspensions::default());
 }

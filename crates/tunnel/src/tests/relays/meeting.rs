@@ -12,20 +12,19 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use wire::peer::{Declined, Open, Opened};
 
-use crate::accept::by_relay::attend;
-use crate::dial::choose::By;
-use crate::frame::format::{DATA, Kind, header};
-use crate::frame::reader::sign;
-use crate::limit::connections::Guest;
-use crate::state::shared::Held;
+use crate::accept::by_relay::wait_at_relays;
+use crate::frame::format::{DATA, FrameKind, header};
+use crate::frame::reader::send_empty;
+use crate::limit::connections::ConnectionPermit;
+use crate::state::shared::TunnelState;
 use crate::tests::relays::relaying::Bay;
 use crate::tests::scene::node;
 use crate::tests::streams::closing::by_tls;
 use crate::tests::town::{House, echoed, until, within};
-use crate::transport::tls::{self, Ends};
+use crate::transport::tls::{self, TlsConnection};
 
 /// A connection that waits until somebody wants its node.
-async fn waits(node: &House, relay: &House) -> JoinHandle<Ends> {
+async fn waits(node: &House, relay: &House) -> JoinHandle<TlsConnection> {
     let mut ends = by_tls(node, relay).await;
     tokio::spawn(async move {
         assert_eq!(ends.ask_and_wait(&Open::Wait).await.unwrap(), Opened::Yes);
@@ -33,13 +32,13 @@ async fn waits(node: &House, relay: &House) -> JoinHandle<Ends> {
     })
 }
 
-async fn ask(mut ends: Ends, wanted: &str) -> (Opened, Ends) {
+async fn ask(mut ends: TlsConnection, wanted: &str) -> (Opened, TlsConnection) {
     let opened = ends.ask_and_wait(&Open::Through(node(wanted))).await.unwrap();
     (opened, ends)
 }
 
 /// Both ends of what a relay carries: of `beta`, and of `nas`.
-async fn carried(bay: &Bay) -> (Ends, Ends) {
+async fn carried(bay: &Bay) -> (TlsConnection, TlsConnection) {
     let waiting = waits(&bay.nas, &bay.relays[0]).await;
     let (opened, near) = within(ask(by_tls(&bay.beta, &bay.relays[0]).await, "nas")).await;
     assert_eq!(opened, Opened::Yes);
@@ -47,7 +46,7 @@ async fn carried(bay: &Bay) -> (Ends, Ends) {
 }
 
 fn open(bay: &Bay) -> u64 {
-    bay.relays[0].held.meter.relayed.view().open
+    bay.relays[0].state.meter.relayed.view().open
 }
 
 #[tokio::test]
@@ -72,10 +71,10 @@ async fn whoever_stands_in_line_many_times_has_every_second_turn() {
     assert_eq!(within(beta).await.unwrap().0, Opened::Yes);
 }
 
-/// Connections that the door has left for that node.
+/// Connections that are left for that node.
 fn left(house: &House, of: &str) -> usize {
-    let knock = || house.held.door.knock(IpAddr::from([10, 0, 0, 1]), Instant::now());
-    let guests: Vec<Guest> = std::iter::from_fn(|| knock()?.let_in(&node(of), By::Tls)).collect();
+    let begin = || house.state.limits.begin_handshake(IpAddr::from([10, 0, 0, 1]), Instant::now());
+    let guests: Vec<ConnectionPermit> = std::iter::from_fn(|| begin()?.admit_tls(&node(of))).collect();
     guests.len()
 }
 
@@ -117,10 +116,10 @@ async fn what_is_carried_ends_when_one_falls_silent_in_the_middle_of_a_frame() {
     let bay = Bay::open_and_leave(1).await;
     let (mut near, _far) = carried(&bay).await;
     until("it is open", || open(&bay) == 1).await;
-    near.to.write_all(&header(Kind::Data, DATA).unwrap()).await.unwrap();
+    near.to.write_all(&header(FrameKind::Data, DATA).unwrap()).await.unwrap();
     near.to.write_all(b"and no more").await.unwrap();
     near.to.flush().await.unwrap();
-    until("it is carried", || bay.relays[0].held.meter.relayed.view().bytes > 0).await;
+    until("it is carried", || bay.relays[0].state.meter.relayed.view().bytes > 0).await;
     tokio::time::pause();
     until("it is over", || open(&bay) == 0).await;
 }
@@ -142,14 +141,14 @@ async fn what_is_carried_ends_when_one_takes_nothing_for_long() {
     let bay = Bay::open_and_leave(1).await;
     let (mut near, mut far) = carried(&bay).await;
     until("it is open", || open(&bay) == 1).await;
-    let frame = [header(Kind::Data, DATA).unwrap().to_vec(), vec![1; DATA]].concat();
+    let frame = [header(FrameKind::Data, DATA).unwrap().to_vec(), vec![1; DATA]].concat();
     // Until there is no room left on the whole way.
     while timeout(Duration::from_secs(1), near.to.write_all(&frame)).await.is_ok() {}
     tokio::time::pause();
     for _ in 0..14 {
         tokio::time::sleep(Duration::from_mins(5)).await;
         // It says that it lives, and reads nothing.
-        let _ = sign(&mut far.to, Kind::Still).await;
+        let _ = send_empty(&mut far.to, FrameKind::Still).await;
     }
     until("it is over", || open(&bay) == 0).await;
 }
@@ -162,7 +161,7 @@ async fn a_caller_that_hangs_up_waits_no_longer() {
     let mut other = by_tls(&mallory, relay).await;
     assert_eq!(other.ask(&Open::Probe).await.unwrap(), Opened::Yes);
     let is_there =
-        || relay.held.callers.views().iter().any(|view| view.node == node("mallory") && view.connections > 0);
+        || relay.state.callers.views().iter().any(|view| view.node == node("mallory") && view.connections > 0);
     assert!(is_there());
     let other = tokio::spawn(ask(other, "nas"));
     tokio::task::yield_now().await;
@@ -178,13 +177,13 @@ async fn a_relay_that_says_yes_and_then_nothing_is_asked_last() {
     let mut bay = Bay::open_and_leave(2).await;
     let first = bay.first_three()[0];
     let well = &bay.relays[1 - first];
-    bay.nas.know_relays(&BTreeMap::from([(well.held.node.clone(), well.address)]));
-    let _attends = tokio::spawn(attend(Arc::clone(&bay.nas.held), bay.nas.dialer.clone()));
+    bay.nas.know_relays(&BTreeMap::from([(well.state.node.clone(), well.address)]));
+    let _attends = tokio::spawn(wait_at_relays(Arc::clone(&bay.nas.state), bay.nas.dialer.clone()));
     bay.until_waited_at(1 - first).await;
     // Both take whoever comes by the first one, and say nothing.
     let _mute = [waits(&bay.nas, &bay.relays[first]).await, waits(&bay.nas, &bay.relays[first]).await];
-    until("both wait", || bay.relays[first].held.meter.relayed.view().waiting == 2).await;
-    let asked = |relay: usize| bay.relays[relay].held.meter.relayed.view().carried;
+    until("both wait", || bay.relays[first].state.meter.relayed.view().waiting == 2).await;
+    let asked = |relay: usize| bay.relays[relay].state.meter.relayed.view().carried;
     let call = async { bay.beta.call("wiki").await.unwrap() };
     let wait_less = async {
         until("it goes by the first one", || asked(first) == 1).await;
@@ -195,10 +194,10 @@ async fn a_relay_that_says_yes_and_then_nothing_is_asked_last() {
     let (mut one, ()) = within(async { tokio::join!(call, wait_less) }).await;
     echoed(&mut one, b"ahoy").await;
     // Whoever waits there, too, finds nothing wrong with it.
-    let (relay, at) = (bay.relays[first].held.node.clone(), bay.relays[first].address.to_string().parse().unwrap());
+    let (relay, at) = (bay.relays[first].state.node.clone(), bay.relays[first].address.to_string().parse().unwrap());
     let dialer = bay.beta.dialer.clone();
     let _waits = tokio::spawn(async move { dialer.wait_at(&relay, &at).await.is_ok() });
-    until("it waits", || bay.relays[first].held.meter.relayed.view().waiting == 2).await;
+    until("it waits", || bay.relays[first].state.meter.relayed.view().waiting == 2).await;
     // The connection of the first stream is in use.
     let mut two = within(bay.beta.call("wiki")).await.unwrap();
     echoed(&mut two, b"ahoy").await;
@@ -206,14 +205,14 @@ async fn a_relay_that_says_yes_and_then_nothing_is_asked_last() {
 }
 
 /// Lets one wait, and of those that come then it wakes each second one for nothing, and declines the others.
-async fn fickle(held: &Arc<Held>) -> SocketAddr {
+async fn fickle(state: &Arc<TunnelState>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, held) = (listener.local_addr().unwrap(), Arc::clone(held));
+    let (address, state) = (listener.local_addr().unwrap(), Arc::clone(state));
     tokio::spawn(async move {
         let (mut kept, mut wakes) = (None, false);
         while let Ok((socket, _)) = listener.accept().await {
-            let config = Arc::new(held.server().unwrap());
-            let Ok((mut ends, _)) = tls::receive(&held, config, tls::over(socket)).await else { continue };
+            let config = Arc::new(state.svids.server().unwrap());
+            let Ok((mut ends, _)) = tls::receive(&state, config, tls::over(socket)).await else { continue };
             if ends.asked(Duration::from_secs(15)).await.is_none() {
                 continue;
             }
@@ -234,12 +233,12 @@ async fn relays_that_wake_for_nothing_between_failures_are_not_waited_at_alone()
     let mut bay = Bay::open_and_leave(4).await;
     let first = bay.first_three();
     let fourth = (0..4).find(|relay| !first.contains(relay)).unwrap();
-    let mut at = BTreeMap::from([(bay.relays[fourth].held.node.clone(), bay.relays[fourth].address)]);
+    let mut at = BTreeMap::from([(bay.relays[fourth].state.node.clone(), bay.relays[fourth].address)]);
     for relay in first {
-        let held = &bay.relays[relay].held;
-        at.insert(held.node.clone(), fickle(held).await);
+        let state = &bay.relays[relay].state;
+        at.insert(state.node.clone(), fickle(state).await);
     }
     bay.nas.know_relays(&at);
-    let _attends = tokio::spawn(attend(Arc::clone(&bay.nas.held), bay.nas.dialer.clone()));
+    let _attends = tokio::spawn(wait_at_relays(Arc::clone(&bay.nas.state), bay.nas.dialer.clone()));
     bay.until_waited_at(fourth).await;
 }

@@ -9,10 +9,10 @@ use manifest::stored::{Caller, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinHandle;
 
-use crate::accept::by_relay::attend;
-use crate::dial::NoStream;
+use crate::accept::by_relay::wait_at_relays;
+use crate::access::targets::Targets;
+use crate::dial::no_stream::NoStream;
 use crate::limit::connections::CARRIED_OF_ONE;
-use crate::state::shared::Targets;
 use crate::tests::scene::{Org, node};
 use crate::tests::town::{House, Middle, broke, echo, echoed, until, within};
 
@@ -42,14 +42,14 @@ impl Bay {
             ways.push(Middle::to(relay.address).await);
         }
         let at: BTreeMap<_, _> =
-            relays.iter().zip(&ways).map(|(relay, way)| (relay.held.node.clone(), way.address)).collect();
+            relays.iter().zip(&ways).map(|(relay, way)| (relay.state.node.clone(), way.address)).collect();
         let mut nas = House::open(&org, "nas", Transport::Tls).await;
         let mut beta = House::open(&org, "beta", Transport::Tls).await;
         nas.offer("wiki", echo().await, vec![Caller::Node(node("beta"))]);
         nas.know_relays(&at);
         beta.aim_hidden("wiki", "nas");
         beta.know_relays(&at);
-        let waits = tokio::spawn(attend(Arc::clone(&nas.held), nas.dialer.clone()));
+        let waits = tokio::spawn(wait_at_relays(Arc::clone(&nas.state), nas.dialer.clone()));
         let bay = Self { org, nas, beta, relays, ways, waits };
         for relay in bay.first_three() {
             bay.until_waited_at(relay).await;
@@ -60,7 +60,7 @@ impl Bay {
     /// The node waits nowhere any more; relays expect it to come back.
     pub async fn leave(&self) {
         self.waits.abort();
-        let waiting = |relay: &House| relay.held.meter.relayed.view().waiting;
+        let waiting = |relay: &House| relay.state.meter.relayed.view().waiting;
         until("nobody waits", || self.relays.iter().all(|relay| waiting(relay) == 0)).await;
     }
 
@@ -72,13 +72,13 @@ impl Bay {
 
     /// The relays at which the node waits first.
     pub fn first_three(&self) -> Vec<usize> {
-        let order = self.nas.held.targets.load().relays_of(&node("nas"));
-        let place = |name: &NodeName| self.relays.iter().position(|relay| relay.held.node == *name).unwrap();
+        let order = self.nas.state.targets.load().relays_of(&node("nas"));
+        let place = |name: &NodeName| self.relays.iter().position(|relay| relay.state.node == *name).unwrap();
         order.iter().take(3).map(|(name, _)| place(name)).collect()
     }
 
     pub async fn until_waited_at(&self, relay: usize) {
-        until("it waits at the relay", || self.relays[relay].held.meter.relayed.view().waiting > 0).await;
+        until("it waits at the relay", || self.relays[relay].state.meter.relayed.view().waiting > 0).await;
     }
 }
 
@@ -88,7 +88,7 @@ async fn a_node_without_an_address_is_reached_by_a_relay_and_a_connection_is_use
     for _ in 0..5 {
         within(bay.beta.echoes("wiki")).await.unwrap();
     }
-    let relayed = bay.relays[0].held.meter.relayed.view();
+    let relayed = bay.relays[0].state.meter.relayed.view();
     assert!((1..5).contains(&relayed.carried), "{} ways for five streams", relayed.carried);
     let view = bay.beta.dialer.views().into_iter().find(|view| view.node == node("nas")).unwrap();
     assert_eq!(view.through, Some(node("relay-1")));
@@ -111,7 +111,7 @@ async fn many_callers_at_once_wait_until_the_node_has_brought_a_connection_for_e
     for program in &mut open {
         echoed(program, b"ahoy").await;
     }
-    assert_eq!(bay.relays[0].held.meter.relayed.view().open, 40);
+    assert_eq!(bay.relays[0].state.meter.relayed.view().open, 40);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +120,7 @@ async fn a_relay_calls_a_node_that_waits_at_itself() {
     bay.nas.allow("wiki", vec![Caller::Node(node("relay-1"))]);
     let relay = &mut bay.relays[0];
     relay.aim_hidden("wiki", "nas");
-    relay.held.heard_at.store(Some(Arc::new(relay.address)));
+    relay.state.heard_at.store(Some(Arc::new(relay.address)));
     within(relay.echoes("wiki")).await.unwrap();
     let view = relay.dialer.views().into_iter().find(|view| view.node == node("nas")).unwrap();
     assert_eq!(view.through, Some(node("relay-1")));
@@ -155,11 +155,11 @@ async fn a_relay_that_dies_is_one_of_two() {
     let bay = Bay::open(2).await;
     let mut program = within(bay.beta.call("wiki")).await.unwrap();
     echoed(&mut program, b"ahoy").await;
-    let used = bay.relays.iter().position(|relay| relay.held.meter.relayed.view().open > 0).unwrap();
+    let used = bay.relays.iter().position(|relay| relay.state.meter.relayed.view().open > 0).unwrap();
     bay.ways[used].die();
     broke(&mut program).await;
     within(bay.beta.echoes("wiki")).await.unwrap();
-    assert_eq!(bay.relays[1 - used].held.meter.relayed.view().carried, 1);
+    assert_eq!(bay.relays[1 - used].state.meter.relayed.view().carried, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,14 +167,14 @@ async fn where_three_relays_are_dead_the_fourth_is_of_use() {
     let bay = Bay::open(4).await;
     let first = bay.first_three();
     let fourth = (0..4).find(|relay| !first.contains(relay)).unwrap();
-    let waiting = |relay: usize| bay.relays[relay].held.meter.relayed.view().waiting;
+    let waiting = |relay: usize| bay.relays[relay].state.meter.relayed.view().waiting;
     assert_eq!(waiting(fourth), 0);
     for relay in first {
         bay.ways[relay].die();
     }
     bay.until_waited_at(fourth).await;
     within(bay.beta.echoes("wiki")).await.unwrap();
-    assert_eq!(bay.relays[fourth].held.meter.relayed.view().carried, 1);
+    assert_eq!(bay.relays[fourth].state.meter.relayed.view().carried, 1);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn relays_share_the_work() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_node_does_not_take_all_that_comes_by_relays() {
     let bay = Bay::open(1).await;
-    let take = || bay.nas.held.door.let_in_by_relay(&node("beta"));
+    let take = || bay.nas.state.limits.admit_relayed(&node("beta"));
     let taken: Vec<_> = (0..CARRIED_OF_ONE).map(|_| take().unwrap()).collect();
     assert!(within(bay.beta.call("wiki")).await.is_err());
     drop(taken);
@@ -224,7 +224,7 @@ async fn what_is_carried_ends_when_the_operators_revoke_one_of_the_two() {
     echoed(&mut program, b"ahoy").await;
     bay.org.revoke("beta");
     // Only the relay has heard of it.
-    bay.relays[0].held.know(bay.org.knowledge("relay-1")).unwrap();
+    bay.relays[0].state.know(bay.org.knowledge("relay-1")).unwrap();
     broke(&mut program).await;
     let refused = within(bay.beta.call("wiki")).await.err();
     assert!(matches!(refused, Some(NoStream::NoWay { .. })), "{refused:?}");
@@ -232,12 +232,12 @@ async fn what_is_carried_ends_when_the_operators_revoke_one_of_the_two() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_at_a_revoked_relay_and_no_revoked_node_waits() {
-    let waiting = |bay: &Bay| bay.relays[0].held.meter.relayed.view().waiting;
+    let waiting = |bay: &Bay| bay.relays[0].state.meter.relayed.view().waiting;
     for revoked in ["nas", "relay-1"] {
         let mut bay = Bay::open(1).await;
         bay.org.revoke(revoked);
         let (learns, name) = if revoked == "nas" { (&bay.relays[0], "relay-1") } else { (&bay.nas, "nas") };
-        learns.held.know(bay.org.knowledge(name)).unwrap();
+        learns.state.know(bay.org.knowledge(name)).unwrap();
         until("nobody waits", || waiting(&bay) == 0).await;
     }
 }
@@ -250,9 +250,9 @@ async fn what_goes_through_a_revoked_relay_ends_on_either_side() {
         echoed(&mut program, b"ahoy").await;
         bay.org.revoke("relay-1");
         let house = if learns == "beta" { &bay.beta } else { &bay.nas };
-        house.held.know(bay.org.knowledge(learns)).unwrap();
+        house.state.know(bay.org.knowledge(learns)).unwrap();
         broke(&mut program).await;
-        until("nothing is carried", || bay.relays[0].held.meter.relayed.view().open == 0).await;
+        until("nothing is carried", || bay.relays[0].state.meter.relayed.view().open == 0).await;
     }
 }
 
@@ -263,15 +263,15 @@ async fn a_connection_that_waits_at_a_relay_is_not_unused() {
     tokio::time::pause();
     tokio::time::sleep(Duration::from_mins(10)).await;
     tokio::time::resume();
-    assert!(bay.relays[0].held.meter.relayed.view().waiting > 0);
-    assert_eq!(bay.relays[0].held.meter.handshakes().done, 2, "they are those of the beginning");
+    assert!(bay.relays[0].state.meter.relayed.view().waiting > 0);
+    assert_eq!(bay.relays[0].state.meter.handshakes().done, 2, "they are those of the beginning");
     within(bay.beta.echoes("wiki")).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_way_to_the_relay_that_breaks_is_found_anew() {
     let bay = Bay::open(1).await;
-    let waiting = || bay.relays[0].held.meter.relayed.view().waiting;
+    let waiting = || bay.relays[0].state.meter.relayed.view().waiting;
     until("it waits", || waiting() == 2).await;
     bay.ways[0].drop_all();
     until("nobody waits", || waiting() == 0).await;

@@ -11,14 +11,15 @@ use manifest::stored::{Caller, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
-use crate::control::Connection;
-use crate::state::streams::{Ticket, Way};
-use crate::stream::pipe::{self, End, Far, Terms};
+use crate::control::question::ServiceConnection;
+use crate::state::streams::{Direction, OpenStream};
+use crate::stream::end::StreamEnd;
+use crate::stream::pipe::{self, FarEnd, StreamTerms};
 use crate::tests::scene::node;
 use crate::tests::town::{
     BOTH, House, Middle, alpha_and_beta, broke, echoed, name, pair, service, until, wanted, within,
 };
-use crate::transport::hello::{Shown, prove};
+use crate::transport::hello::{ShownChain, prove};
 
 fn beta_may() -> Vec<Caller> {
     vec![Caller::Node(node("beta"))]
@@ -39,8 +40,8 @@ async fn bytes_go_both_ways_over_either_transport() {
         assert!(back == long);
         let seen = beta.dialer.views();
         assert_eq!((seen[0].transport, seen[0].streams, seen[0].connections), (transport, 1, 1));
-        assert_eq!(alpha.held.book.open(), 1);
-        let count = &alpha.held.meter.counts()[0];
+        assert_eq!(alpha.state.streams.open(), 1);
+        let count = &alpha.state.meter.counts()[0];
         assert_eq!((count.sent, count.open, count.incoming), (3_000_004, 1, true));
     }
 }
@@ -63,7 +64,7 @@ async fn an_end_in_one_direction_is_not_one_in_the_other() {
         let mut answer = String::new();
         within(program.read_to_string(&mut answer)).await.unwrap();
         assert_eq!(answer, "100000");
-        until("both streams are closed", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+        until("both streams are closed", || alpha.state.streams.open() + beta.state.streams.open() == 0).await;
     }
 }
 
@@ -96,7 +97,7 @@ async fn a_break_on_one_side_is_one_on_the_other() {
         program.set_zero_linger().unwrap();
         drop(program);
         assert_eq!(within(told.recv()).await.unwrap(), Err(std::io::ErrorKind::ConnectionReset));
-        until("both streams are closed", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+        until("both streams are closed", || alpha.state.streams.open() + beta.state.streams.open() == 0).await;
         beta.echoes("wiki").await.unwrap();
     }
 }
@@ -126,7 +127,7 @@ async fn what_a_service_said_before_it_hung_up_arrives() {
             let (_, ()) = within(async { tokio::join!(to.write_all(&upload), read) }).await;
             assert_eq!(answer, ANSWER, "{transport:?}");
         }
-        until("both streams are closed", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+        until("both streams are closed", || alpha.state.streams.open() + beta.state.streams.open() == 0).await;
     }
 }
 
@@ -221,57 +222,57 @@ async fn a_service_can_ask_who_calls() {
         let mut seen = vec![0; 100];
         let count = within(program.read(&mut seen)).await.unwrap();
         let far: SocketAddr = String::from_utf8_lossy(&seen[..count]).parse().unwrap();
-        let asked = |connection| alpha.held.book.caller(connection);
-        for fits in [Connection::Between { far, near }, Connection::From(far)] {
+        let asked = |connection| alpha.state.streams.caller(connection);
+        for fits in [ServiceConnection::Between { far, near }, ServiceConnection::From(far)] {
             let caller = asked(fits).unwrap();
             assert_eq!((caller.principal, caller.service, caller.at), (beta.own.clone(), name("tell"), near));
         }
         // Somebody of this machine has the same far end at another service.
         let other = SocketAddr::new(near.ip(), near.port() ^ 1);
-        assert_eq!(asked(Connection::Between { far, near: other }), None);
-        assert_eq!(asked(Connection::Between { far: near, near: far }), None);
+        assert_eq!(asked(ServiceConnection::Between { far, near: other }), None);
+        assert_eq!(asked(ServiceConnection::Between { far: near, near: far }), None);
         program.shutdown().await.unwrap();
-        until("it is gone", || asked(Connection::From(far)).is_none()).await;
+        until("it is gone", || asked(ServiceConnection::From(far)).is_none()).await;
     }
 }
 
-/// A place in the book for the house's own node, as if it called itself.
-pub fn at_home(house: &House) -> Ticket {
-    let (held, chain) = (&house.held, house.held.chain_of(&house.own).unwrap());
-    let standing = &held.rule.load().standing;
-    let svid = prove(held, Shown { chain: &chain, side: Side::Client }).unwrap();
-    let peer = standing.recognize(&svid, &standing.hello().unwrap().presented, clock::now()).unwrap();
-    held.book.enter(Arc::new(peer), name("wiki"), Way::In)
+/// A place in the registry for the house's own node, as if it called itself.
+pub fn at_home(house: &House) -> OpenStream {
+    let (state, chain) = (&house.state, house.state.svids.chain_of(&house.own).unwrap());
+    let trust = &state.policy.load().trust;
+    let svid = prove(state, ShownChain { chain: &chain, side: Side::Client }).unwrap();
+    let peer = trust.recognize(&svid, &trust.hello().unwrap().presented, clock::now()).unwrap();
+    state.streams.register(Arc::new(peer), name("wiki"), Direction::In)
 }
 
 #[tokio::test]
 async fn whoever_called_is_told_no_longer_than_the_service_has_the_connection() {
     let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
-    let (held, ticket) = (&alpha.held, at_home(&alpha));
+    let (state, stream) = (&alpha.state, at_home(&alpha));
     let at = |text: &str| text.parse::<SocketAddr>().unwrap();
-    ticket.is_seen_as(at("127.0.0.1:4000"), at("127.0.0.1:80"));
+    stream.is_seen_as(at("127.0.0.1:4000"), at("127.0.0.1:80"));
     // As a service sees it that listens for both versions.
-    let mapped = Connection::Between { far: at("[::ffff:127.0.0.1]:4000"), near: at("[::ffff:127.0.0.1]:80") };
-    assert!(held.book.caller(mapped).is_some());
-    ticket.lets_go();
-    assert_eq!(held.book.caller(mapped), None);
-    assert_eq!(held.book.caller(Connection::From(at("127.0.0.1:4000"))), None);
+    let mapped = ServiceConnection::Between { far: at("[::ffff:127.0.0.1]:4000"), near: at("[::ffff:127.0.0.1]:80") };
+    assert!(state.streams.caller(mapped).is_some());
+    stream.lets_go();
+    assert_eq!(state.streams.caller(mapped), None);
+    assert_eq!(state.streams.caller(ServiceConnection::From(at("127.0.0.1:4000"))), None);
 }
 
 #[tokio::test]
 async fn a_stream_that_carries_nothing_for_too_long_ends() {
     let (_org, alpha, _beta) = alpha_and_beta(Transport::Tls).await;
-    let (held, ticket) = (&alpha.held, at_home(&alpha));
-    let row = held.meter.row(&name("wiki"), &alpha.own, true);
-    let mut terms = Terms { ticket, row, way: Way::In, idle: Duration::from_secs(1) };
+    let (state, stream) = (&alpha.state, at_home(&alpha));
+    let meter = state.meter.service(&name("wiki"), &alpha.own, true);
+    let mut terms = StreamTerms { stream, meter, direction: Direction::In, idle: Duration::from_secs(1) };
     let ((mut program, near), (mut service, far)) = (pair().await, pair().await);
-    let carried = tokio::spawn(async move { pipe::carry(near.into(), Far::Here(far.into()), &mut terms).await });
+    let carried = tokio::spawn(async move { pipe::carry(near.into(), FarEnd::Here(far.into()), &mut terms).await });
     for _ in 0..5 {
         program.write_all(b"x").await.unwrap();
         service.read_exact(&mut [0]).await.unwrap();
     }
     let ended = within(carried).await.unwrap();
-    assert!(matches!(ended.end, End::Idle), "{}", ended.end);
+    assert!(matches!(ended.end, StreamEnd::Idle), "{}", ended.end);
     assert_eq!((ended.sent, ended.received), (0, 5), "the service is near");
     broke(&mut program).await;
     broke(&mut service).await;

@@ -12,10 +12,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wire::peer::{Declined, Open, Opened};
 
-use crate::access::standing::Denied;
-use crate::control::Connection;
-use crate::dial::NoStream;
-use crate::frame::format::{DATA, Kind};
+use crate::access::denied::Denied;
+use crate::control::question::ServiceConnection;
+use crate::dial::no_stream::NoStream;
+use crate::frame::format::{DATA, FrameKind};
 use crate::state::socket::Socket;
 use crate::state::streams::Sockets;
 use crate::tests::scene::{Org, node};
@@ -33,7 +33,7 @@ async fn what_a_new_table_forbids_is_cut_and_the_rest_goes_on() {
         let org = Org::new(&["alpha", "beta", "gamma"]);
         let mut alpha = House::open(&org, "alpha", transport).await;
         alpha.offer("wiki", echo().await, may(&["beta", "gamma"]));
-        let (written, log) = (Arc::<Mutex<Vec<u8>>>::default(), &alpha.held.log);
+        let (written, log) = (Arc::<Mutex<Vec<u8>>>::default(), &alpha.state.log);
         let writer = log.write_to(Shared(Arc::clone(&written))).unwrap().unwrap();
         let mut programs = Vec::new();
         let mut houses = Vec::new();
@@ -103,7 +103,7 @@ async fn a_service_has_lost_whom_a_new_table_forbids_before_anybody_who_carries_
             assert_eq!(read(socket), Err(ErrorKind::WouldBlock));
         }
         let (far, near) = (taken[0].peer_addr().unwrap(), taken[0].local_addr().unwrap());
-        let asked = |alpha: &House| alpha.held.book.caller(Connection::Between { far, near });
+        let asked = |alpha: &House| alpha.state.streams.caller(ServiceConnection::Between { far, near });
         assert!(asked(&alpha).is_some());
         alpha.allow("news", Vec::new());
         for socket in &mut taken {
@@ -113,7 +113,7 @@ async fn a_service_has_lost_whom_a_new_table_forbids_before_anybody_who_carries_
         for mut program in programs {
             broke(&mut program).await;
         }
-        until("nothing is open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+        until("nothing is open", || alpha.state.streams.open() + beta.state.streams.open() == 0).await;
     }
 }
 
@@ -124,8 +124,8 @@ async fn what_a_stream_has_let_go_of_is_not_broken_off_and_what_may_be_is_told()
     let (before, after) = (at_home(&alpha), at_home(&alpha));
     let ((mut kept, one), (mut lost, other)) = (pair().await, pair().await);
     let (one, other) = (Socket::from(one), Socket::from(other));
-    before.goes_over(Sockets { near: None, far: Some(one.breaker()) });
-    after.goes_over(Sockets { near: None, far: Some(other.breaker()) });
+    before.goes_over(Sockets { near: None, far: Some(one.reset_handle()) });
+    after.goes_over(Sockets { near: None, far: Some(other.reset_handle()) });
     assert_eq!(before.lets_go(), None);
     alpha.allow("wiki", Vec::new());
     assert_eq!(after.lets_go(), Some(Denied::NotAllowed));
@@ -147,11 +147,11 @@ async fn a_writer_that_never_stops_is_cut_too() {
             let mut room = vec![0; 1 << 16];
             while from.read(&mut room).await.is_ok_and(|count| count > 0) {}
         });
-        until("much has passed", || alpha.held.meter.counts().iter().any(|count| count.received > 8 << 20)).await;
+        until("much has passed", || alpha.state.meter.counts().iter().any(|count| count.received > 8 << 20)).await;
         alpha.allow("wiki", Vec::new());
         within(writes).await.unwrap();
         within(reads).await.unwrap();
-        until("nothing is open", || alpha.held.book.open() + beta.held.book.open() == 0).await;
+        until("nothing is open", || alpha.state.streams.open() + beta.state.streams.open() == 0).await;
     }
 }
 
@@ -163,7 +163,7 @@ async fn what_a_caller_has_not_taken_when_it_is_cut_is_lost_to_it() {
     alpha.offer("news", chatty.await, may(&["beta"]));
     let mut ends = by_tls(&beta, &alpha).await;
     assert_eq!(ends.ask(&Open::Service(name("news"))).await.unwrap(), Opened::Yes);
-    let counts = || alpha.held.meter.counts().into_iter().find(|count| count.service == name("news"));
+    let counts = || alpha.state.meter.counts().into_iter().find(|count| count.service == name("news"));
     let carried = || counts().map_or(0, |count| count.received);
     let mut before = 0;
     // Nobody reads, so at some time no more is taken.
@@ -172,10 +172,10 @@ async fn what_a_caller_has_not_taken_when_it_is_cut_is_lost_to_it() {
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
     alpha.allow("news", Vec::new());
-    until("it is cut", || alpha.held.book.open() == 0).await;
+    until("it is cut", || alpha.state.streams.open() == 0).await;
     let (mut taken, mut room) = (0, vec![0; DATA]);
     within(async {
-        while let Ok((Kind::Data, length)) = ends.frames.next().await {
+        while let Ok((FrameKind::Data, length)) = ends.frames.next().await {
             let mut left = length;
             while left > 0 {
                 let most = left.min(DATA);
@@ -194,12 +194,12 @@ async fn callers_that_the_policy_names_open_nothing_new_by_a_head_past_its_time(
     let mut before = beta.call("wiki").await.unwrap();
     echoed(&mut before, b"ahoy").await;
     org.publish(|head| head.fresh_until = head.issued_at + Seconds(60));
-    alpha.held.know(org.knowledge("alpha")).unwrap();
-    beta.held.know(org.knowledge("beta")).unwrap();
+    alpha.state.know(org.knowledge("alpha")).unwrap();
+    beta.state.know(org.knowledge("beta")).unwrap();
     let allow = |margin| {
         let stale = Some(Stale { margin, callers: may(&["beta"]) });
         let callers = [(name("wiki"), may(&["beta"]))].into();
-        alpha.held.allow(&[Access { callers, stale, ..Access::default() }]);
+        alpha.state.allow(&[Access { callers, stale, ..Access::default() }]);
     };
     allow(Seconds::DAY);
     beta.echoes("wiki").await.unwrap();
@@ -233,7 +233,7 @@ async fn no_stream_is_open_that_the_table_forbids() {
         let allowed: Vec<&str> =
             NODES.into_iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1).map(|(_, at)| at).collect();
         let forbidden = |alpha: &House| {
-            let open = alpha.held.meter.counts().into_iter().filter(|count| count.open > 0);
+            let open = alpha.state.meter.counts().into_iter().filter(|count| count.open > 0);
             open.into_iter().any(|count| !allowed.contains(&count.principal.name()))
         };
         alpha.allow("wiki", may(&allowed));
@@ -241,16 +241,16 @@ async fn no_stream_is_open_that_the_table_forbids() {
         tokio::time::sleep(Duration::from_millis(20)).await;
         // Nobody gets in again by a way that was half open.
         for _ in 0..10 {
-            let entered = alpha.held.meter.counts();
+            let entered = alpha.state.meter.counts();
             tokio::time::sleep(Duration::from_millis(5)).await;
-            for (now, then) in alpha.held.meter.counts().iter().zip(&entered) {
+            for (now, then) in alpha.state.meter.counts().iter().zip(&entered) {
                 let who = now.principal.name();
                 assert!(now.streams == then.streams || allowed.contains(&who), "{who} opened what is forbidden");
             }
         }
     }
     callers.iter().for_each(tokio::task::JoinHandle::abort);
-    let opened: u64 = alpha.held.meter.counts().iter().map(|count| count.streams).sum();
+    let opened: u64 = alpha.state.meter.counts().iter().map(|count| count.streams).sum();
     assert!(opened > 100, "only {opened} streams");
 }
 

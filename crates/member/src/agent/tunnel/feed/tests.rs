@@ -9,7 +9,7 @@ use identity::text::Bytes;
 use identity::time::Timestamp;
 use manifest::stored::{Manifest, SCHEMA};
 use org::invite::admission::Leave;
-use tunnel::control::Place;
+use tunnel::control::listener::ListenerId;
 use wire::known::KnownFile;
 
 use super::*;
@@ -20,9 +20,9 @@ fn word(at: i64) -> Envelope {
     Envelope::seal(None, &Leave { node_key, at: Timestamp::from_unix(at) }).unwrap()
 }
 
-fn identity(chain: u8) -> Identity {
+fn identity(chain: u8) -> KeyedSvid {
     let principal = "spiffe://harbor/node/alpha".parse().unwrap();
-    Identity { principal, chain: vec![Bytes(vec![chain])], key: Bytes(vec![7]) }
+    KeyedSvid { principal, chain: vec![Bytes(vec![chain])], key: Bytes(vec![7]) }
 }
 
 pub(crate) fn orders() -> Orders {
@@ -44,7 +44,7 @@ pub(crate) fn orders() -> Orders {
         },
         speak: vec![identity(1)],
         allow: vec![Access::default()],
-        run: Running {
+        run: TunnelConfig {
             address: runs.address,
             relay: runs.relay,
             policy: runs.tunnel,
@@ -88,7 +88,7 @@ fn only_what_changed_is_said_again() {
         // What went back guards what is obeyed.
         (&["allow"], |orders| orders.allow.push(Access::default())),
         (&["run"], |orders| orders.run.relay = true),
-        (&[], |orders| orders.run.ports = [(Place::Socks, "127.0.0.1:1081".parse().unwrap())].into()),
+        (&[], |orders| orders.run.ports = [(ListenerId::Socks, "127.0.0.1:1081".parse().unwrap())].into()),
     ];
     for (heard, change) in changes {
         let (mut fed, mut orders) = (Fed::default(), orders());

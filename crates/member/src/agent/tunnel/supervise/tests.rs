@@ -22,7 +22,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
 use tokio::sync::oneshot;
-use tunnel::control::{Knowledge, Numbered, Order, Word};
+use tunnel::control::event::TunnelEvent;
+use tunnel::control::order::{Knowledge, Numbered, Order};
 
 use super::super::feed::tests::orders;
 use super::*;
@@ -120,7 +121,7 @@ struct Puppet {
 }
 
 impl Puppet {
-    async fn say(&mut self, word: &Word) {
+    async fn say(&mut self, word: &TunnelEvent) {
         let json = serde_json::to_vec(word).unwrap();
         self.to.write_all(&u32::try_from(json.len()).unwrap().to_be_bytes()).await.unwrap();
         self.to.write_all(&json).await.unwrap();
@@ -134,7 +135,7 @@ impl Puppet {
             Order::Pin(pins) => ("pin", pins.len()),
             _ => ("other", 0),
         });
-        self.say(&Word::Done(number)).await;
+        self.say(&TunnelEvent::Done(number)).await;
     }
 
     fn pins(&self) -> usize {
@@ -187,15 +188,15 @@ impl Scene {
 
     /// Everything that was said before is taken when what is said after it is shown.
     async fn settle(&mut self) {
-        let listens = |port| Word::Listens {
-            at: [(Place::PeersTls, SocketAddr::from(([127, 0, 0, 1], port)))].into(),
+        let listens = |port| TunnelEvent::Listens {
+            at: [(ListenerId::PeersTls, SocketAddr::from(([127, 0, 0, 1], port)))].into(),
             failed: BTreeMap::new(),
         };
         let port = 1 + u16::try_from(self.puppet.orders.len()).unwrap();
         self.puppet.say(&listens(port)).await;
         let seen = || {
             let view = self.view.lock().unwrap();
-            view.listens.get(&Place::PeersTls).is_some_and(|at| at.port() == port)
+            view.listens.get(&ListenerId::PeersTls).is_some_and(|at| at.port() == port)
         };
         while !seen() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -215,8 +216,8 @@ async fn a_thousand_first_meetings_cost_a_few_writes_and_no_authority_is_sent_ag
     let names: Vec<String> = (0..1_000).map(|n| format!("web-{n}")).collect();
     let town = Town::new(&names);
     let mut scene = Scene::open(town.orders()).await;
-    let meetings: Vec<Word> =
-        town.names.iter().map(|name| Word::Met(Box::new(town.meeting(name, &town.listed)))).collect();
+    let meetings: Vec<TunnelEvent> =
+        town.names.iter().map(|name| TunnelEvent::Met(Box::new(town.meeting(name, &town.listed)))).collect();
     let begun = Instant::now();
     // A tunnel says it again until it hears that it is written down.
     for word in meetings.iter().chain(&meetings) {
@@ -245,12 +246,12 @@ async fn a_tunnel_that_was_taken_over_names_no_key() {
     let others = Meeting { listing: town.meeting(&two, &town.listed).listing, ..town.meeting(&one, &town.listed) };
     let junk = Meeting { chain: vec![Bytes(vec![1, 2, 3])], ..town.meeting(&one, &town.listed) };
     for lie in [thief, unshown, others, junk] {
-        scene.puppet.say(&Word::Met(Box::new(lie))).await;
+        scene.puppet.say(&TunnelEvent::Met(Box::new(lie))).await;
     }
     scene.settle().await;
     assert_eq!(scene.met.lock().unwrap().pins, BTreeMap::new());
     let old = town.meeting(&one, &town.listed);
-    scene.puppet.say(&Word::Met(Box::new(old.clone()))).await;
+    scene.puppet.say(&TunnelEvent::Met(Box::new(old.clone()))).await;
     scene.puppet.obey().await;
     let first = Some(town.listed.public().digest());
     assert_eq!((scene.pin(&one), scene.pin(&two)), (first, None));
@@ -261,11 +262,11 @@ async fn a_tunnel_that_was_taken_over_names_no_key() {
     scene.wishes.send(Wish::Follow(Some(Box::new(town.orders())), done)).await.unwrap();
     scene.puppet.obey().await;
     is_done.await.unwrap();
-    scene.puppet.say(&Word::Met(Box::new(town.meeting(&one, &town.listed)))).await;
+    scene.puppet.say(&TunnelEvent::Met(Box::new(town.meeting(&one, &town.listed)))).await;
     scene.puppet.obey().await;
     let second = Some(town.listed.public().digest());
     assert_eq!(scene.pin(&one), second);
-    scene.puppet.say(&Word::Met(Box::new(old))).await;
+    scene.puppet.say(&TunnelEvent::Met(Box::new(old))).await;
     scene.settle().await;
     assert_eq!(scene.pin(&one), second);
     assert!(matches!(scene.end().await, End::Dismissed));
@@ -278,21 +279,21 @@ async fn nobody_is_sent_where_the_tunnel_should_not_listen() {
     orders.run.policy.resolver = Some("127.0.0.1:5300".parse().unwrap());
     let mut scene = Scene::open(orders).await;
     let at = |socks: &str, resolver: &str| {
-        let all = [(Place::Socks, socks), (Place::Resolver, resolver), (Place::PeersTls, "[::]:7444")];
+        let all = [(ListenerId::Socks, socks), (ListenerId::Resolver, resolver), (ListenerId::PeersTls, "[::]:7444")];
         all.map(|(place, at)| (place, at.parse().unwrap())).into()
     };
-    let lie = Word::Listens { at: at("192.0.2.1:1080", "192.0.2.1:53"), failed: BTreeMap::new() };
+    let lie = TunnelEvent::Listens { at: at("192.0.2.1:1080", "192.0.2.1:53"), failed: BTreeMap::new() };
     scene.puppet.say(&lie).await;
     // What is true of it is told.
-    while !scene.view.lock().unwrap().listens.contains_key(&Place::PeersTls) {
+    while !scene.view.lock().unwrap().listens.contains_key(&ListenerId::PeersTls) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let folder = scene.scope.path("tunnel");
     assert!(!folder.join("proxy.pac").exists() && !folder.join("resolved.conf").exists());
-    assert!(!scene.met.lock().unwrap().ports.contains_key(&Place::Socks));
-    let truth = Word::Listens { at: at("127.0.0.1:1080", "127.0.0.1:5300"), failed: BTreeMap::new() };
+    assert!(!scene.met.lock().unwrap().ports.contains_key(&ListenerId::Socks));
+    let truth = TunnelEvent::Listens { at: at("127.0.0.1:1080", "127.0.0.1:5300"), failed: BTreeMap::new() };
     scene.puppet.say(&truth).await;
-    while !scene.view.lock().unwrap().listens.contains_key(&Place::Resolver) {
+    while !scene.view.lock().unwrap().listens.contains_key(&ListenerId::Resolver) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(std::fs::read_to_string(folder.join("proxy.pac")).unwrap().contains("SOCKS5 127.0.0.1:1080"));
@@ -324,7 +325,7 @@ async fn what_cannot_be_written_down_is_told_and_ends_nothing() {
     let mut orders = town.orders();
     orders.gaps.insert("password of ann".to_owned(), "the disk is full".to_owned());
     let mut scene = Scene::open_at(root, scope, orders.clone()).await;
-    scene.puppet.say(&Word::Met(Box::new(town.meeting(&town.names[0], &town.listed)))).await;
+    scene.puppet.say(&TunnelEvent::Met(Box::new(town.meeting(&town.names[0], &town.listed)))).await;
     // It is told what was met all the same.
     scene.puppet.obey().await;
     assert_eq!(scene.puppet.pins(), 1);

@@ -17,33 +17,33 @@ use identity::id::{Digest, OrgId};
 use identity::principal::{HostPort, Kind, Name, NodeName, OrgName, Principal};
 use manifest::stored::{Forward, Socks};
 
-use crate::control::Running;
-use crate::local::names::addresses::Addresses;
-use crate::local::socks_words::{Greeting, Login, Method};
-use crate::state::shared::Targets;
+use crate::access::targets::Targets;
+use crate::control::order::TunnelConfig;
+use crate::local::names::addresses::LoopbackAddresses;
+use crate::local::socks_words::{Greeting, Login, SocksMethod};
 
 /// Swapped whole by each order.
 #[derive(Debug)]
-pub struct Desk {
+pub struct ProgramAuth {
     pub org: OrgName,
     node: Principal,
     home: BTreeSet<Principal>,
     password: bool,
     passwords: BTreeMap<Name, Digest>,
     forwards: BTreeMap<HostPort, Forward>,
-    pub addresses: Addresses,
+    pub addresses: LoopbackAddresses,
 }
 
 /// Which listener a program came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door<'a> {
+pub enum SocksListener<'a> {
     Anyone,
     Only(&'a Principal),
 }
 
 /// Why it speaks for nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Nobody {
+pub enum NotAuthenticated {
     #[error("it shows no password, and the fleet asks for one")]
     NoPassword,
     #[error("the user or the password is wrong")]
@@ -52,7 +52,7 @@ pub enum Nobody {
     OtherDoor,
 }
 
-impl Nobody {
+impl NotAuthenticated {
     /// A word for counters.
     pub const fn word(self) -> &'static str {
         match self {
@@ -65,14 +65,14 @@ impl Nobody {
 
 /// Where this is.
 #[derive(Debug, Clone, Copy)]
-pub struct Here<'a> {
+pub struct ThisNode<'a> {
     pub id: OrgId,
     pub org: &'a OrgName,
     pub node: &'a NodeName,
 }
 
-impl Desk {
-    pub fn new(here: Here<'_>, running: &Running, home: Vec<Principal>, targets: &Targets) -> Self {
+impl ProgramAuth {
+    pub fn new(here: ThisNode<'_>, running: &TunnelConfig, home: Vec<Principal>, targets: &Targets) -> Self {
         let resolves = running.policy.resolver.is_some();
         Self {
             org: here.org.clone(),
@@ -81,7 +81,11 @@ impl Desk {
             password: matches!(running.policy.socks, Socks::At { password: true, .. }),
             passwords: running.passwords.clone(),
             forwards: running.policy.forward.clone(),
-            addresses: if resolves { Addresses::new(here.id, &targets.services) } else { Addresses::default() },
+            addresses: if resolves {
+                LoopbackAddresses::new(here.id, &targets.services)
+            } else {
+                LoopbackAddresses::default()
+            },
         }
     }
 
@@ -112,25 +116,25 @@ impl Desk {
     }
 
     /// A program that knows how to show a user has one to show.
-    pub const fn method(&self, greeting: Greeting) -> Method {
+    pub const fn method(&self, greeting: Greeting) -> SocksMethod {
         match (greeting, self.password) {
-            (Greeting { password: true, .. }, _) => Method::Password,
-            (Greeting { nothing: true, .. }, false) => Method::Nothing,
-            (Greeting { .. }, _) => Method::Unfit,
+            (Greeting { password: true, .. }, _) => SocksMethod::Password,
+            (Greeting { nothing: true, .. }, false) => SocksMethod::Nothing,
+            (Greeting { .. }, _) => SocksMethod::Unfit,
         }
     }
 
-    pub fn without_login(&self, door: Door<'_>) -> Result<Principal, Nobody> {
-        match door {
-            _ if self.password => Err(Nobody::NoPassword),
-            Door::Anyone => Ok(self.anyone().clone()),
-            Door::Only(principal) => Ok(principal.clone()),
+    pub fn without_login(&self, listener: SocksListener<'_>) -> Result<Principal, NotAuthenticated> {
+        match listener {
+            _ if self.password => Err(NotAuthenticated::NoPassword),
+            SocksListener::Anyone => Ok(self.anyone().clone()),
+            SocksListener::Only(principal) => Ok(principal.clone()),
         }
     }
 
-    pub fn with_login(&self, door: Door<'_>, login: &Login) -> Result<Principal, Nobody> {
+    pub fn with_login(&self, listener: SocksListener<'_>, login: &Login) -> Result<Principal, NotAuthenticated> {
         if login.user.is_empty() {
-            return self.without_login(door);
+            return self.without_login(listener);
         }
         let asked = self.principal(&login.user);
         // Whether the user or the password was wrong is not to be told apart, by the answer or by its time.
@@ -141,10 +145,10 @@ impl Desk {
             Some(_) => same,
             None => !self.password,
         };
-        let asked = asked.filter(|principal| good && self.home.contains(principal)).ok_or(Nobody::Wrong)?;
-        match door {
-            Door::Only(principal) if *principal != asked => Err(Nobody::OtherDoor),
-            Door::Only(_) | Door::Anyone => Ok(asked),
+        let asked = asked.filter(|principal| good && self.home.contains(principal)).ok_or(NotAuthenticated::Wrong)?;
+        match listener {
+            SocksListener::Only(principal) if *principal != asked => Err(NotAuthenticated::OtherDoor),
+            SocksListener::Only(_) | SocksListener::Anyone => Ok(asked),
         }
     }
 
@@ -171,16 +175,16 @@ mod tests {
 
     use super::*;
 
-    fn desk(password: bool, home: &[&str]) -> Desk {
+    fn auth(password: bool, home: &[&str]) -> ProgramAuth {
         let (org, node) = ("harbor".parse().unwrap(), "laptop".parse().unwrap());
         let addr: HostPort = "127.0.0.1:1080".parse().unwrap();
         let policy = TunnelPolicy { socks: Socks::At { addr, password }, ..TunnelPolicy::default() };
         let passwords = BTreeMap::from([("alice".parse().unwrap(), Digest::of(b"sea"))]);
         let (services, ports) = (BTreeMap::new(), BTreeMap::new());
-        let running = Running { address: None, relay: false, policy, services, ports, passwords };
+        let running = TunnelConfig { address: None, relay: false, policy, services, ports, passwords };
         let home = home.iter().map(|name| of(name)).collect();
-        let here = Here { id: OrgId([1; 32]), org: &org, node: &node };
-        Desk::new(here, &running, home, &Targets::default())
+        let here = ThisNode { id: OrgId([1; 32]), org: &org, node: &node };
+        ProgramAuth::new(here, &running, home, &Targets::default())
     }
 
     fn of(name: &str) -> Principal {
@@ -200,23 +204,23 @@ mod tests {
             (vec!["node/laptop", "service/wiki"], "node/laptop"),
             (SHARED.to_vec(), "node/laptop"),
         ] {
-            let desk = desk(false, &home);
-            assert_eq!(desk.without_login(Door::Anyone), Ok(of(expected)), "{home:?}");
-            assert_eq!(desk.with_login(Door::Anyone, &login("", "")), Ok(of(expected)), "{home:?}");
-            assert_eq!(*desk.by_address(), of(expected));
+            let auth = auth(false, &home);
+            assert_eq!(auth.without_login(SocksListener::Anyone), Ok(of(expected)), "{home:?}");
+            assert_eq!(auth.with_login(SocksListener::Anyone, &login("", "")), Ok(of(expected)), "{home:?}");
+            assert_eq!(*auth.by_address(), of(expected));
         }
         let alice = of("user/alice");
-        assert_eq!(desk(false, &SHARED).without_login(Door::Only(&alice)), Ok(alice.clone()));
-        let strict = desk(true, &["node/laptop", "user/alice"]);
-        assert_eq!(strict.without_login(Door::Anyone), Err(Nobody::NoPassword));
-        assert_eq!(strict.without_login(Door::Only(&alice)), Err(Nobody::NoPassword));
-        assert_eq!(strict.with_login(Door::Anyone, &login("", "")), Err(Nobody::NoPassword));
+        assert_eq!(auth(false, &SHARED).without_login(SocksListener::Only(&alice)), Ok(alice.clone()));
+        let strict = auth(true, &["node/laptop", "user/alice"]);
+        assert_eq!(strict.without_login(SocksListener::Anyone), Err(NotAuthenticated::NoPassword));
+        assert_eq!(strict.without_login(SocksListener::Only(&alice)), Err(NotAuthenticated::NoPassword));
+        assert_eq!(strict.with_login(SocksListener::Anyone, &login("", "")), Err(NotAuthenticated::NoPassword));
         assert_eq!(*strict.by_address(), of("node/laptop"));
     }
 
     #[test]
     fn a_user_is_one_at_home_with_the_right_password() {
-        let (alice, wrong) = (of("user/alice"), Err(Nobody::Wrong));
+        let (alice, wrong) = (of("user/alice"), Err(NotAuthenticated::Wrong));
         for (strict, user, password, expected) in [
             (true, "alice", "sea", Ok(alice.clone())),
             (true, "alice", "land", wrong.clone()),
@@ -234,26 +238,29 @@ mod tests {
             (false, "Alice", "sea", wrong.clone()),
             (false, "service/", "", wrong),
         ] {
-            let found = desk(strict, &SHARED).with_login(Door::Anyone, &login(user, password));
+            let found = auth(strict, &SHARED).with_login(SocksListener::Anyone, &login(user, password));
             assert_eq!(found, expected, "{strict} {user} {password}");
         }
         let bob = of("user/bob");
-        let found = desk(true, &SHARED).with_login(Door::Only(&bob), &login("alice", "sea"));
-        assert_eq!(found, Err(Nobody::OtherDoor));
-        assert_eq!(desk(true, &SHARED).with_login(Door::Only(&alice), &login("alice", "sea")), Ok(alice.clone()));
+        let found = auth(true, &SHARED).with_login(SocksListener::Only(&bob), &login("alice", "sea"));
+        assert_eq!(found, Err(NotAuthenticated::OtherDoor));
+        assert_eq!(
+            auth(true, &SHARED).with_login(SocksListener::Only(&alice), &login("alice", "sea")),
+            Ok(alice.clone())
+        );
     }
 
     #[test]
     fn a_program_that_can_show_a_user_is_asked_for_it() {
         for (nothing, password, strict, expected) in [
-            (true, false, false, Method::Nothing),
-            (true, true, false, Method::Password),
-            (false, true, false, Method::Password),
-            (true, false, true, Method::Unfit),
-            (true, true, true, Method::Password),
-            (false, false, false, Method::Unfit),
+            (true, false, false, SocksMethod::Nothing),
+            (true, true, false, SocksMethod::Password),
+            (false, true, false, SocksMethod::Password),
+            (true, false, true, SocksMethod::Unfit),
+            (true, true, true, SocksMethod::Password),
+            (false, false, false, SocksMethod::Unfit),
         ] {
-            assert_eq!(desk(strict, &SHARED).method(Greeting { nothing, password }), expected);
+            assert_eq!(auth(strict, &SHARED).method(Greeting { nothing, password }), expected);
         }
     }
 }

@@ -12,11 +12,13 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use crate::dial::destination::{BadName, Wanted};
+use crate::dial::destination::{BadDestination, Destination};
+use crate::local::auth::{NotAuthenticated, ProgramAuth, SocksListener};
 use crate::local::opens::{Carries as _, Opens, Unopened, log_unopened};
-use crate::local::socks_words::{BadWords, Greeting, Method, Read, Reply, To, greeting, login, login_answer, request};
-use crate::local::speakers::{Desk, Door, Nobody};
-use crate::local::{Hall, WORDS};
+use crate::local::shared::{LocalState, WORDS};
+use crate::local::socks_words::{
+    BadWords, Greeting, Parsed, SocksAddress, SocksMethod, SocksReply, greeting, login, login_answer, request,
+};
 
 /// The longest words: a user and a password of 255 bytes each.
 const LONGEST: usize = 513;
@@ -27,13 +29,13 @@ enum SentAway {
     #[error(transparent)]
     Words(#[from] BadWords),
     #[error(transparent)]
-    Nobody(#[from] Nobody),
+    NotAuthenticated(#[from] NotAuthenticated),
     #[error("it knows none of the ways to say for whom it asks")]
     Unfit,
     #[error("only CONNECT is served")]
     NotACommand,
     #[error("{to:?}: {why}")]
-    Name { to: To, why: Unopened },
+    Name { to: SocksAddress, why: Unopened },
     #[error(transparent)]
     Socket(#[from] io::Error),
     #[error("nothing was set up yet")]
@@ -45,7 +47,7 @@ impl SentAway {
     const fn word(&self) -> Option<&'static str> {
         match self {
             Self::Words(_) => Some("socks_garbage"),
-            Self::Nobody(why) => Some(why.word()),
+            Self::NotAuthenticated(why) => Some(why.word()),
             Self::Unfit => Some("socks_no_method"),
             Self::NotACommand => Some("socks_command"),
             Self::Name { .. } => Some("socks_name"),
@@ -54,12 +56,17 @@ impl SentAway {
     }
 }
 
-pub(super) async fn serve<O: Opens>(hall: &Hall<O>, door: Door<'_>, mut socket: TcpStream, from: SocketAddr) {
-    let (who, wanted) = match timeout(WORDS, converse(hall, door, &mut socket)).await {
+pub async fn serve<O: Opens>(
+    local: &LocalState<O>,
+    listener: SocksListener<'_>,
+    mut socket: TcpStream,
+    from: SocketAddr,
+) {
+    let (who, wanted) = match timeout(WORDS, converse(local, listener, &mut socket)).await {
         Ok(Ok(asked)) => asked,
         Ok(Err(why)) => {
             if let Some(word) = why.word() {
-                hall.meter.sent_away(word);
+                local.meter.sent_away(word);
                 tracing::info!("sent away a program at {from}: {why}");
             }
             // It may be gone already.
@@ -67,14 +74,14 @@ pub(super) async fn serve<O: Opens>(hall: &Hall<O>, door: Door<'_>, mut socket: 
             return;
         }
         Err(_) => {
-            hall.meter.sent_away("socks_slow");
+            local.meter.sent_away("socks_slow");
             tracing::info!("sent away a program at {from}: it did not say in time what it wants");
             return;
         }
     };
-    match hall.open(&who, &wanted).await {
-        Ok((stream, _part)) => {
-            if socket.write_all(&Reply::Open.bytes()).await.is_ok() {
+    match local.open(&who, &wanted).await {
+        Ok((stream, _permit)) => {
+            if socket.write_all(&SocksReply::Open.bytes()).await.is_ok() {
                 stream.carry(socket).await;
             }
         }
@@ -88,22 +95,26 @@ pub(super) async fn serve<O: Opens>(hall: &Hall<O>, door: Door<'_>, mut socket: 
 }
 
 /// For whom, and for what. Whoever is sent away has been told so as the protocol has it.
-async fn converse<O>(hall: &Hall<O>, door: Door<'_>, socket: &mut TcpStream) -> Result<(Principal, Wanted), SentAway> {
+async fn converse<O>(
+    local: &LocalState<O>,
+    listener: SocksListener<'_>,
+    socket: &mut TcpStream,
+) -> Result<(Principal, Destination), SentAway> {
     let greeted = read(socket, greeting).await?;
-    let desk: Arc<Desk> = hall.desk.load_full().ok_or(SentAway::TooEarly)?;
-    let who = identify(&desk, door, greeted, socket).await?;
+    let auth: Arc<ProgramAuth> = local.auth.load_full().ok_or(SentAway::TooEarly)?;
+    let who = identify(&auth, listener, greeted, socket).await?;
     let asked = match read(socket, request).await {
         Err(SentAway::Words(BadWords::AddressKind)) => {
-            socket.write_all(&Reply::NotAnAddress.bytes()).await?;
+            socket.write_all(&SocksReply::NotAnAddress.bytes()).await?;
             return Err(BadWords::AddressKind.into());
         }
         asked => asked?,
     };
     if !asked.connect {
-        socket.write_all(&Reply::NotACommand.bytes()).await?;
+        socket.write_all(&SocksReply::NotACommand.bytes()).await?;
         return Err(SentAway::NotACommand);
     }
-    match wanted(&desk, &asked.to) {
+    match wanted(&auth, &asked.to) {
         Ok(wanted) => Ok((who, wanted)),
         Err(why) => {
             socket.write_all(&why.reply.bytes()).await?;
@@ -113,39 +124,39 @@ async fn converse<O>(hall: &Hall<O>, door: Door<'_>, socket: &mut TcpStream) -> 
 }
 
 async fn identify(
-    desk: &Desk,
-    door: Door<'_>,
+    auth: &ProgramAuth,
+    listener: SocksListener<'_>,
     greeted: Greeting,
     socket: &mut TcpStream,
 ) -> Result<Principal, SentAway> {
-    let method = desk.method(greeted);
+    let method = auth.method(greeted);
     socket.write_all(&method.bytes()).await?;
     match method {
-        Method::Unfit => Err(SentAway::Unfit),
-        Method::Nothing => Ok(desk.without_login(door)?),
-        Method::Password => {
+        SocksMethod::Unfit => Err(SentAway::Unfit),
+        SocksMethod::Nothing => Ok(auth.without_login(listener)?),
+        SocksMethod::Password => {
             let shown = read(socket, login).await?;
-            let found = desk.with_login(door, &shown);
+            let found = auth.with_login(listener, &shown);
             socket.write_all(&login_answer(found.is_ok())).await?;
             Ok(found?)
         }
     }
 }
 
-fn wanted(desk: &Desk, to: &To) -> Result<Wanted, Unopened> {
+fn wanted(auth: &ProgramAuth, to: &SocksAddress) -> Result<Destination, Unopened> {
     let by_address = |address: IpAddr| {
         let why = || "an address that is no service's: ask by name, as curl does with --socks5-hostname".to_owned();
-        let unknown = || Unopened { reply: Reply::NotAllowed, why: why() };
-        desk.addresses.meaning(address).cloned().ok_or_else(unknown)
+        let unknown = || Unopened { reply: SocksReply::NotAllowed, why: why() };
+        auth.addresses.meaning(address).cloned().ok_or_else(unknown)
     };
     match to {
-        To::Address(address) => by_address(*address),
-        To::Name(name) => match name.parse() {
+        SocksAddress::Address(address) => by_address(*address),
+        SocksAddress::Name(name) => match name.parse() {
             Ok(address) => by_address(address),
-            Err(_) => Wanted::parse(name, &desk.org).map_err(|why| {
+            Err(_) => Destination::parse(name, &auth.org).map_err(|why| {
                 let reply = match why {
-                    BadName::Elsewhere { .. } => Reply::NotAllowed,
-                    BadName::Malformed { .. } => Reply::NoHost,
+                    BadDestination::Elsewhere { .. } => SocksReply::NotAllowed,
+                    BadDestination::Malformed { .. } => SocksReply::NoHost,
                 };
                 Unopened { reply, why: why.to_string() }
             }),
@@ -154,13 +165,13 @@ fn wanted(desk: &Desk, to: &To) -> Result<Wanted, Unopened> {
 }
 
 /// Reads the words and not a byte more.
-async fn read<T>(socket: &mut TcpStream, parse: fn(&[u8]) -> Result<Read<T>, BadWords>) -> Result<T, SentAway> {
+async fn read<T>(socket: &mut TcpStream, parse: fn(&[u8]) -> Result<Parsed<T>, BadWords>) -> Result<T, SentAway> {
     // Never moved, so that a password is in one place only.
     let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST));
     loop {
         match parse(&bytes)? {
-            Read::Whole(value) => return Ok(value),
-            Read::More(count) => {
+            Parsed::Whole(value) => return Ok(value),
+            Parsed::More(count) => {
                 let have = bytes.len();
                 bytes.resize(have + count, 0);
                 socket.read_exact(bytes.get_mut(have..).unwrap_or_default()).await?;

@@ -1,4 +1,4 @@
-//! What the tunnel goes by right now: who is believed, and who may open what. Immutable; swapped whole by each order.
+//! Who is believed right now: a snapshot of what is known of the org, immutable, swapped whole by each order.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use identity::bundle::{Identity, Roots};
 use identity::envelope::Envelope;
 use identity::id::Digest;
-use identity::principal::{Name, NodeName, OrgName, SignerName};
+use identity::principal::{NodeName, OrgName};
 use identity::time::Timestamp;
 use identity::verifier::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
@@ -17,17 +17,17 @@ use org::member::peer::{Company, NotAPeer, Peer, Presented};
 use org::suspend::suspended::{Stopped, Suspended, Suspensions};
 use pki_types::CertificateDer;
 use wire::known::{BadKnowledge, Known};
-use wire::peer::{Declined, Hello, Knows, News, Place, SCHEMA};
+use wire::peer::{Hello, Knows, News, Place, SCHEMA};
 use wire::tls::Judgment;
 
 use crate::access::pins::{Entered, Pins};
-use crate::access::table::Tables;
-use crate::control::{Knowledge, Meeting};
-use crate::frame::format::{BadFrame, Kind, words};
+use crate::control::event::Meeting;
+use crate::control::order::Knowledge;
+use crate::frame::format::{FrameKind, MalformedFrame, words};
 
 /// What is known of the org, and what this node shows of itself.
 #[derive(Debug)]
-pub struct Standing {
+pub struct TrustSnapshot {
     pub known: Known,
     pub judgment: Judgment,
     ground: Ground,
@@ -39,12 +39,12 @@ pub struct Standing {
     presented: Option<Presented>,
     pins: Arc<Pins>,
     /// What is said to everybody is made once: they may take their time to hear it.
-    hello: OnceLock<Result<Option<Frame>, BadFrame>>,
-    news: Mutex<BTreeMap<Told, Frame>>,
+    hello: OnceLock<Result<Option<SharedFrame>, MalformedFrame>>,
+    news: Mutex<BTreeMap<Told, SharedFrame>>,
 }
 
 /// A frame that many are sent.
-pub type Frame = Arc<[u8]>;
+pub type SharedFrame = Arc<[u8]>;
 
 /// What somebody has not heard yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,65 +54,7 @@ struct Told {
     suspensions: bool,
 }
 
-/// Why a stream was not opened, or was cut.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
-    #[error(transparent)]
-    NotAPeer(NotAPeer),
-    #[error("what the operators say now ended it: {0}")]
-    Ended(#[source] NotAPeer),
-    #[error("`{by}` suspended the node until {until}")]
-    Suspended { by: SignerName, until: Timestamp },
-    #[error("the access table does not allow it")]
-    NotAllowed,
-    #[error("head {head} is past its time since {until}")]
-    Stale { head: u64, until: Timestamp },
-}
-
-impl From<NotAPeer> for Denied {
-    fn from(why: NotAPeer) -> Self {
-        match why {
-            NotAPeer::Suspended { by, until } => Self::Suspended { by, until },
-            why => Self::NotAPeer(why),
-        }
-    }
-}
-
-impl Denied {
-    /// Of what was open before.
-    pub fn ended(why: NotAPeer) -> Self {
-        match why {
-            NotAPeer::Suspended { by, until } => Self::Suspended { by, until },
-            why => Self::Ended(why),
-        }
-    }
-
-    /// A word for counters: one per reason.
-    pub const fn word(&self) -> &'static str {
-        match self {
-            Self::NotAPeer(_) => "not_believed",
-            Self::Ended(_) => "ended",
-            Self::Suspended { .. } => "suspended",
-            Self::NotAllowed => "not_allowed",
-            Self::Stale { .. } => "stale_head",
-        }
-    }
-
-    /// What the other side is told.
-    pub fn told(&self) -> Declined {
-        match self {
-            Self::NotAPeer(why) if why.is_outdated() => Declined::TooOld,
-            Self::NotAPeer(why) | Self::Ended(why) => {
-                Declined::NotBelieved { why: why.to_string().chars().take(300).collect() }
-            }
-            Self::Suspended { by, until } => Declined::Suspended { by: by.clone(), until: *until },
-            Self::NotAllowed => Declined::NotAllowed,
-            Self::Stale { .. } => Declined::Stale,
-        }
-    }
-}
-
-impl Standing {
+impl TrustSnapshot {
     pub fn new(name: &OrgName, knowledge: Knowledge, pins: Arc<Pins>) -> Result<Self, BadKnowledge> {
         let known = Known::from_file(knowledge.known)?.ahead_by(knowledge.ahead);
         let roots = |all: Vec<identity::text::Bytes>| {
@@ -160,14 +102,14 @@ impl Standing {
         Some(Hello { schema: SCHEMA, signers, head, digest, rivals, suspended, presented })
     }
 
-    pub fn hello_frame(&self) -> Result<Option<Frame>, BadFrame> {
-        let make = || self.hello().map(|hello| words(Kind::Hello, &hello).map(Frame::from)).transpose();
+    pub fn hello_frame(&self) -> Result<Option<SharedFrame>, MalformedFrame> {
+        let make = || self.hello().map(|hello| words(FrameKind::Hello, &hello).map(SharedFrame::from)).transpose();
         self.hello.get_or_init(make).clone()
     }
 
     /// What the other side does not know. With a later head go all steps to its signers, which are few: a side that took
     /// another one at some place would else not hear of this one.
-    pub fn news_for(&self, other: &Knows) -> Result<Option<Frame>, BadFrame> {
+    pub fn news_for(&self, other: &Knows) -> Result<Option<SharedFrame>, MalformedFrame> {
         let own = self.knows();
         if !other.lacks_of(&own) {
             return Ok(None);
@@ -177,7 +119,7 @@ impl Standing {
         let told = Told { later, rivals, suspensions };
         let mut made = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(news) = made.get(&told) {
-            return Ok(Some(Frame::clone(news)));
+            return Ok(Some(SharedFrame::clone(news)));
         }
         let news = News {
             signers: if later { self.known.chain.clone() } else { Vec::new() },
@@ -185,8 +127,8 @@ impl Standing {
             rivals: self.known.beside().filter(|_| told.rivals).map(|rival| rival.envelope.clone()).collect(),
             suspensions: if told.suspensions { self.suspensions.envelopes() } else { Vec::new() },
         };
-        let news = Frame::from(words(Kind::News, &news)?);
-        made.insert(told, Frame::clone(&news));
+        let news = SharedFrame::from(words(FrameKind::News, &news)?);
+        made.insert(told, SharedFrame::clone(&news));
         Ok(Some(news))
     }
 
@@ -278,25 +220,6 @@ impl Standing {
         }
     }
 
-    /// May the peer open a stream to the service that listens here?
-    pub fn may_open(&self, tables: &Tables, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
-        self.check(peer, clock)?;
-        check_allowed(tables, peer, service)?;
-        let head = &self.known.head.head;
-        match tables.margin(peer.principal(), peer.node()) {
-            Some(margin) if self.known.now(clock) > head.fresh_until + margin => {
-                Err(Denied::Stale { head: head.version, until: head.fresh_until })
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// May what it opened before go on?
-    pub fn may_stay(&self, tables: &Tables, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
-        self.endures(peer, clock).map_err(Denied::ended)?;
-        check_allowed(tables, peer, service)
-    }
-
     fn pin(&self) -> impl Fn(&NodeName) -> Option<Digest> {
         |name| self.pins.of(name)
     }
@@ -309,26 +232,4 @@ impl Standing {
 fn ground_of(known: &Known) -> Ground {
     let (digest, envelope, head) = (known.head.digest, known.head_envelope.clone(), known.head.head.clone());
     Ground::alone(known.signers.clone(), HeadRecord { digest, envelope, head })
-}
-
-fn check_allowed(tables: &Tables, peer: &Peer, service: &Name) -> Result<(), Denied> {
-    let permits = tables.permits(service, (peer.principal(), peer.node()), peer.is_meant());
-    if permits { Ok(()) } else { Err(Denied::NotAllowed) }
-}
-
-/// Both halves of what decides, as one value behind one pointer.
-#[derive(Debug)]
-pub struct Rule {
-    pub standing: Arc<Standing>,
-    pub tables: Arc<Tables>,
-}
-
-impl Rule {
-    pub fn may_open(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
-        self.standing.may_open(&self.tables, peer, service, clock)
-    }
-
-    pub fn may_stay(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
-        self.standing.may_stay(&self.tables, peer, service, clock)
-    }
 }

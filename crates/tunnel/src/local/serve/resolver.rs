@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::local::names::dns;
 use crate::local::opens::Opens;
-use crate::local::{Hall, PAUSE, WORDS};
+use crate::local::shared::{LocalState, PAUSE, WORDS};
 
 /// How often a free port is looked for that is free for both.
 const TRIES: usize = 8;
@@ -20,13 +20,13 @@ const TRIES: usize = 8;
 const QUERIES: usize = 100;
 const ANSWERED: Duration = Duration::from_secs(2);
 
-pub(super) async fn start<O: Opens>(
-    hall: &Arc<Hall<O>>,
+pub async fn start<O: Opens>(
+    local: &Arc<LocalState<O>>,
     address: SocketAddr,
 ) -> io::Result<(SocketAddr, Vec<JoinHandle<()>>)> {
     let (tcp, udp) = bind(address).await?;
     let at = tcp.local_addr()?;
-    Ok((at, vec![tokio::spawn(serve_udp(udp, Arc::clone(hall))), tokio::spawn(serve_tcp(tcp, Arc::clone(hall)))]))
+    Ok((at, vec![tokio::spawn(serve_udp(udp, Arc::clone(local))), tokio::spawn(serve_tcp(tcp, Arc::clone(local)))]))
 }
 
 async fn bind(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
@@ -42,12 +42,12 @@ async fn bind(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     }
 }
 
-async fn serve_udp<O: Opens>(socket: UdpSocket, hall: Arc<Hall<O>>) {
+async fn serve_udp<O: Opens>(socket: UdpSocket, local: Arc<LocalState<O>>) {
     let mut buffer = [0; dns::LONGEST];
     loop {
         match socket.recv_from(&mut buffer).await {
             Ok((length, from)) if from.ip().is_loopback() => {
-                let answer = buffer.get(..length).and_then(|query| answer(&hall, query));
+                let answer = buffer.get(..length).and_then(|query| answer(&local, query));
                 if let Some(answer) = answer
                     && let Err(why) = socket.send_to(&answer, from).await
                 {
@@ -63,19 +63,19 @@ async fn serve_udp<O: Opens>(socket: UdpSocket, hall: Arc<Hall<O>>) {
     }
 }
 
-async fn serve_tcp<O: Opens>(listener: TcpListener, hall: Arc<Hall<O>>) {
+async fn serve_tcp<O: Opens>(listener: TcpListener, local: Arc<LocalState<O>>) {
     loop {
         let Ok((socket, from)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let Some(place) = hall.places.enter() else {
-            hall.meter.sent_away("too_many_programs");
+        let Some(place) = local.programs.enter() else {
+            local.meter.sent_away("too_many_programs");
             continue;
         };
-        let hall = Arc::clone(&hall);
+        let local = Arc::clone(&local);
         tokio::spawn(async move {
-            if let Err(why) = converse(&hall, socket).await {
+            if let Err(why) = converse(&local, socket).await {
                 tracing::debug!("{from} asks no more: {why}");
             }
             drop(place);
@@ -83,7 +83,7 @@ async fn serve_tcp<O: Opens>(listener: TcpListener, hall: Arc<Hall<O>>) {
     }
 }
 
-async fn converse<O: Opens>(hall: &Hall<O>, mut socket: TcpStream) -> io::Result<()> {
+async fn converse<O: Opens>(local: &LocalState<O>, mut socket: TcpStream) -> io::Result<()> {
     let mut query = Vec::new();
     for _ in 0..QUERIES {
         let read = timeout(WORDS, async {
@@ -95,7 +95,7 @@ async fn converse<O: Opens>(hall: &Hall<O>, mut socket: TcpStream) -> io::Result
             socket.read_exact(&mut query).await
         });
         read.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        let Some(answer) = answer(hall, &query) else {
+        let Some(answer) = answer(local, &query) else {
             return Ok(());
         };
         // Never longer than a query and a few bytes.
@@ -106,7 +106,7 @@ async fn converse<O: Opens>(hall: &Hall<O>, mut socket: TcpStream) -> io::Result
     Ok(())
 }
 
-fn answer<O>(hall: &Hall<O>, query: &[u8]) -> Option<Vec<u8>> {
-    let desk = hall.desk.load_full()?;
-    dns::answer(query, &desk.org, &hall.named.load())
+fn answer<O>(local: &LocalState<O>, query: &[u8]) -> Option<Vec<u8>> {
+    let auth = local.auth.load_full()?;
+    dns::answer(query, &auth.org, &local.named.load())
 }

@@ -1,0 +1,43 @@
+//! Both halves of what decides, who is believed and what the tables permit, as one value behind one pointer.
+
+use std::sync::Arc;
+
+use identity::principal::Name;
+use identity::time::Timestamp;
+use org::member::peer::Peer;
+
+use crate::access::denied::Denied;
+use crate::access::table::AccessTables;
+use crate::access::trust::TrustSnapshot;
+
+#[derive(Debug)]
+pub struct Policy {
+    pub trust: Arc<TrustSnapshot>,
+    pub tables: Arc<AccessTables>,
+}
+
+impl Policy {
+    /// May the peer open a stream to the service that listens here?
+    pub fn may_open(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        self.trust.check(peer, clock)?;
+        self.check_allowed(peer, service)?;
+        let head = &self.trust.known.head.head;
+        match self.tables.margin(peer.principal(), peer.node()) {
+            Some(margin) if self.trust.known.now(clock) > head.fresh_until + margin => {
+                Err(Denied::Stale { head: head.version, until: head.fresh_until })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// May what it opened before go on?
+    pub fn may_stay(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+        self.trust.endures(peer, clock).map_err(Denied::ended)?;
+        self.check_allowed(peer, service)
+    }
+
+    fn check_allowed(&self, peer: &Peer, service: &Name) -> Result<(), Denied> {
+        let permits = self.tables.permits(service, peer.principal(), peer.node(), peer.is_meant());
+        if permits { Ok(()) } else { Err(Denied::NotAllowed) }
+    }
+}

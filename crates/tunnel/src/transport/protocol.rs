@@ -1,0 +1,25 @@
+//! By which protocol a connection goes: TLS 1.3 over TCP, or QUIC.
+
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    Tls,
+    Quic,
+}
+
+impl Protocol {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::Quic => "quic",
+        }
+    }
+
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Tls => Self::Quic,
+            Self::Quic => Self::Tls,
+        }
+    }
+}
