@@ -51,6 +51,15 @@ pub struct SignerKeys {
     keys: Vec<(SignerName, Arc<dyn Sign>)>,
 }
 
+/// Which keys are looked for.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'a> {
+    quorums: &'a [Quorum],
+    /// Keys of nobody in the quorums, too.
+    others: bool,
+    enough: usize,
+}
+
 /// The purpose that is sealed into a signer's key file.
 pub fn purpose(name: &SignerName) -> String {
     format!("freehold signer {name}")
@@ -85,8 +94,8 @@ impl SignerKeys {
         ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
         let quorums = std::slice::from_ref(&set.quorum);
-        match Self::gather(folder, (quorums, false), set.quorum.threshold(), &ask) {
-            Err(KeyError::NoKey) => Self::gather(folder, (quorums, true), usize::MAX, &ask),
+        match Self::gather(folder, Wanted { quorums, others: false, enough: set.quorum.threshold() }, &ask) {
+            Err(KeyError::NoKey) => Self::gather(folder, Wanted { quorums, others: true, enough: usize::MAX }, &ask),
             opened => opened,
         }
     }
@@ -97,7 +106,8 @@ impl SignerKeys {
         set: &SignerSet,
         ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
-        Self::gather(folder, (std::slice::from_ref(&set.quorum), true), usize::MAX, &ask)
+        let quorums = std::slice::from_ref(&set.quorum);
+        Self::gather(folder, Wanted { quorums, others: true, enough: usize::MAX }, &ask)
     }
 
     /// The keys here of anybody in these quorums.
@@ -106,7 +116,7 @@ impl SignerKeys {
         quorums: &[Quorum],
         ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
-        Self::gather(folder, (quorums, false), usize::MAX, &ask)
+        Self::gather(folder, Wanted { quorums, others: false, enough: usize::MAX }, &ask)
     }
 
     /// The public half of one key file that is here.
@@ -119,11 +129,10 @@ impl SignerKeys {
     }
 
     /// First those that the user's agent holds, then files, for which the passphrase is asked for once, then tokens,
-    /// each of which may want its PIN. Keys of nobody in the quorums only if `others`.
+    /// each of which may want its PIN.
     fn gather(
         folder: &OperatorFolder,
-        (quorums, others): (&[Quorum], bool),
-        enough: usize,
+        Wanted { quorums, others, enough }: Wanted<'_>,
         ask: &impl Fn() -> Result<Passphrase, NoPassphrase>,
     ) -> Result<Self, KeyError> {
         let known = |name: &SignerName| quorums.iter().find_map(|quorum| quorum.key_of(name));
