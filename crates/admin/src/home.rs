@@ -22,6 +22,7 @@ use operate::key::{self, SignerKeys};
 use operate::session::Session;
 use operate::session::desk::remote::RemoteDesk;
 use operate::session::timely::Reliance;
+use operate::trust::versions;
 use wire::connect::{CallError, Gateway as Peer};
 use wire::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
@@ -256,7 +257,7 @@ impl Common {
         for mark in &session.odd_marks {
             eprintln!("MARK: {mark}");
         }
-        for turned in session.turned_elsewhere() {
+        for turned in versions::turned_elsewhere(&session) {
             eprintln!("TRUST: {turned}");
         }
         Ok(session)
@@ -376,8 +377,7 @@ impl Common {
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
         let at_hand = keys.map(SignerKeys::at_hand).unwrap_or_default();
         let roots = folder.endpoint_roots(&known);
-        let before = (known.clone(), memory.tip);
-        let desk = Box::pin(RemoteDesk::connect(doors, roots, before, at_hand)).await;
+        let desk = Box::pin(RemoteDesk::connect(doors, roots, known.clone(), memory.tip, at_hand)).await;
         if let Err(CallError::Knowledge { source, .. }) = &desk
             && let Some(noticed) = known.heed(source, clock::now())
         {
@@ -407,7 +407,7 @@ fn warn_of_recoveries(session: &Session<AnyDesk>) {
         eprintln!("FROZEN: {freeze}");
         return;
     }
-    for (set, due_at) in session.alarms() {
+    for (set, due_at) in session.known.alarms() {
         let names: Vec<_> = set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
         eprintln!(
             "RECOVERY: somebody with the recovery phrases replaces the signers by {} at {due_at}.",

@@ -17,6 +17,9 @@ use operate::gateway::{DomainRoots, OpenRoots};
 use operate::session::Session;
 use operate::session::desk::Desk;
 use operate::trust::roots::{self, RootError, Sealing};
+use operate::trust::step;
+use operate::trust::versions;
+use operate::trust::versions::Versions;
 use pki_types::CertificateDer;
 
 use crate::home::{Common, failure};
@@ -72,8 +75,9 @@ pub fn certify_lacking<D: Desk>(
     let (ring, now) = (Keyring::new(common, session, folder), clock::now());
     let identity = open_here(&ring, &papers.identity.lacks(), doing)?;
     let endpoint = open_here(&ring, &papers.endpoint.lacks(), doing)?;
-    let filled = session.fill(&mut papers.identity, gateway, &identity, now);
-    let filled = filled.and_then(|()| session.fill(&mut papers.endpoint, gateway, &endpoint, now));
+    let org = &session.known.founding.record.name;
+    let filled = papers.identity.fill(org, gateway, &identity, now);
+    let filled = filled.and_then(|()| papers.endpoint.fill(org, gateway, &endpoint, now));
     filled.map_err(|why| failure(doing, &why))
 }
 
@@ -87,7 +91,7 @@ fn open_here<T: InDomain>(
     for root in wanted {
         match roots::open(&ring.folder, root, || ring.ask()) {
             Ok(opened) => here.push(opened),
-            Err(RootError::NotHere(..)) => {}
+            Err(RootError::NotHere { .. }) => {}
             Err(why) => return Err(failed(doing, &why)),
         }
     }
@@ -100,21 +104,21 @@ async fn open_domain<D: Desk, T: InDomain>(
     doing: &str,
 ) -> Result<DomainRoots<T>, Failure> {
     let failed = |why: RootError| failed(doing, &why);
-    let versions = session.versions::<T>().await.map_err(|why| failure(doing, &why))?;
+    let versions = versions::all::<T>(session).await.and_then(Versions::trusted).map_err(|why| failure(doing, &why))?;
     let (mut active, mut more, mut absent) = (None, Vec::<Authority<T>>::new(), Vec::new());
     for version in versions.into_iter().filter(|version| version.line.state.is_trusted()) {
         for root in version.bundle.roots().certificates() {
             match roots::open(&ring.folder, root, || ring.ask()) {
                 Ok(opened) if version.line.state == TrustState::Active && active.is_none() => active = Some(opened),
                 Ok(opened) => more.push(opened),
-                Err(RootError::NotHere(..)) if version.line.state != TrustState::Active => {
+                Err(RootError::NotHere { .. }) if version.line.state != TrustState::Active => {
                     absent.push(version.line.clone());
                 }
                 Err(why) => return Err(failed(why)),
             }
         }
     }
-    let not_here = || failed(RootError::NotHere(T::DOMAIN.word(), ring.folder.display().to_string()));
+    let not_here = || failed(RootError::NotHere { domain: T::DOMAIN.word(), folder: ring.folder.clone() });
     let active = active.ok_or_else(not_here)?;
     // A version that was taken back names the same root again.
     let mut seen = vec![active.key_id()];
@@ -130,12 +134,12 @@ pub async fn next_root<D: Desk, T: InDomain>(
     doing: &str,
 ) -> Result<Authority<T>, Failure> {
     let ring = Keyring::new(common, session, folder);
-    let published = session.published_roots().await.map_err(|why| failure(doing, &why))?;
+    let published = step::published_roots(session).await.map_err(|why| failure(doing, &why))?;
     let own: Vec<Fingerprint> =
         published.into_iter().filter(|(line, _)| line.domain == T::DOMAIN).map(|(_, root)| root).collect();
     if let Some(drawn) = roots::drawn::<T>(&ring.folder, &own, clock::now()).map_err(|why| failed(doing, &why))? {
         // Before its key is opened: what lies here may be the other domain's.
-        session.check_root::<T>(&drawn.certificate).await.map_err(|why| failure(doing, &why))?;
+        step::check_root::<T>(session, &drawn.certificate).await.map_err(|why| failure(doing, &why))?;
         if !common.json {
             eprintln!("taking up the root {} that was drawn before and never published", drawn.fingerprint());
         }
@@ -156,7 +160,7 @@ pub fn fresh_root<D: Desk, T: InDomain>(
 
 fn draw<D: Desk, T: InDomain>(ring: &Keyring<'_>, session: &Session<D>, doing: &str) -> Result<Authority<T>, Failure> {
     // A root that a wrong clock dated would be good for nobody, and publishing it would lock its own operator out.
-    session.check_clock(clock::now()).map_err(|why| failure(doing, &why))?;
+    session.check_clock(clock::now()).map_err(|why| failure(doing, &why.into()))?;
     let passphrase = match roots::sealing(&ring.folder, || ring.ask()).map_err(|why| failed(doing, &why))? {
         Some(Sealing::Open) => None,
         Some(Sealing::Passphrase(passphrase)) => Some(passphrase),
@@ -164,13 +168,15 @@ fn draw<D: Desk, T: InDomain>(ring: &Keyring<'_>, session: &Session<D>, doing: &
     };
     let version = trust::next_version(&session.lines(), T::DOMAIN);
     let org = &session.known.founding.record.name;
-    roots::draw(&ring.folder, (org, version), passphrase.as_ref(), clock::now()).map_err(|why| failed(doing, &why))
+    roots::draw(&ring.folder, org, version, passphrase.as_ref(), clock::now()).map_err(|why| failed(doing, &why))
 }
 
 fn failed(doing: &str, why: &RootError) -> Failure {
     let failure = Failure::new(doing, why);
     match why {
-        RootError::NotHere(..) => failure.hint("say where the root keys are: --roots DIR; or run this where they are"),
+        RootError::NotHere { .. } => {
+            failure.hint("say where the root keys are: --roots DIR; or run this where they are")
+        }
         RootError::Passphrase(why) => {
             failure.hint(without_passphrase(why, "give it with --passphrase-file FILE, or run this at a terminal"))
         }

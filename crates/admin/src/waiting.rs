@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use identity::head::{Cause, Head};
+use identity::head::Cause;
 use identity::time::Timestamp;
 use node::report::Failure;
 use operate::pending::{Need, Pending};
 use operate::replica::roll::Roll;
+use operate::session::head::NextHead;
 use operate::session::{Made, OperateError, Session};
 use serde::Serialize;
 use wire::known::Known;
@@ -87,7 +88,7 @@ pub async fn foretell_of(
     common: &Common,
     session: &mut Session<AnyDesk>,
     yes: bool,
-    draft: impl FnOnce(&Session<AnyDesk>, Timestamp) -> Result<Head, OperateError>,
+    draft: impl FnOnce(&Session<AnyDesk>, Timestamp) -> Result<NextHead, OperateError>,
 ) {
     if yes {
         return;

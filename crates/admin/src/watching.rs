@@ -10,7 +10,9 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use node::report::{Exit, Failure, plain};
 use operate::publish::watch::{Fate, Receipts, Watch, listed};
+use operate::session::maps;
 use operate::session::reports::Reports;
+use operate::session::reports::reports;
 use operate::session::{OperateError, Session};
 use serde::Serialize;
 
@@ -37,7 +39,7 @@ pub async fn watch(
     let mut screen = Screen::new(quiet);
     let (mut after, mut failures) = (0, 0);
     loop {
-        match session.reports(after).await {
+        match reports(session, after).await {
             Ok((reports, last)) => {
                 watch.hear(reports);
                 (after, failures) = (last, 0);
@@ -202,13 +204,14 @@ pub async fn receipts(
     if !sent {
         return Ok(Receipts::default());
     }
-    let members = session.members_here().await?;
+    let members = operate::node::members(session).await?.into_iter();
+    let members: Vec<_> = members.map(|node| (node.name, node.node_key.digest())).collect();
     // Nodes learn of it only from a gateway that serves.
     let served = matches!(session.desk(), AnyDesk::Remote(_));
     let until = clock::now() + how.wait.filter(|_| served).unwrap_or(Seconds(0));
     let (mut all, mut after) = (Reports::new(), 0);
     loop {
-        let (reports, last) = session.reports(after).await?;
+        let (reports, last) = reports(session, after).await?;
         all.extend(reports);
         after = last;
         let receipts = Receipts::of(head, members.clone(), &all);
@@ -228,13 +231,16 @@ pub async fn follow(
     if !matches!(session.desk(), AnyDesk::Remote(_)) {
         return Ok(Fates::new());
     }
-    let seen =
-        session.nodes().await?.into_iter().filter_map(|node| Some((node.name, node.observed.last_seen?))).collect();
-    let Some(published) = session.published().await? else {
+    let seen = operate::node::all(session)
+        .await?
+        .into_iter()
+        .filter_map(|node| Some((node.name, node.observed.last_seen?)))
+        .collect();
+    let Some(published) = maps::published(session).await? else {
         return Ok(Fates::new());
     };
-    let offered = (published.leaves.as_slice(), &published.manifests);
-    let mut news = Watch::new((session.known.head.head.version, clock::now()), offered, seen);
+    let head = session.known.head.head.version;
+    let mut news = Watch::new(head, clock::now(), &published.leaves, &published.manifests, seen);
     watch(session, &mut news, bound, quiet).await
 }
 

@@ -8,6 +8,7 @@ use manifest::source::schema;
 use node::report::{Failure, show};
 use node::store::gateway::GatewayFolder;
 use operate::folder::OperatorFolder;
+use operate::publish::fleet;
 use serde::Serialize;
 
 use super::check::fleet_failure;
@@ -65,7 +66,7 @@ impl Init {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not write an example fleet";
         let (setting, known) = setting(common, doing)?;
-        let files = operate::publish::fleet::init(&self.dir, &setting).map_err(|why| fleet_failure(doing, &why))?;
+        let files = fleet::init(&self.dir, &setting).map_err(|why| fleet_failure(doing, &why))?;
         let (org, org_id, folder) = (setting.org.to_string(), setting.id.to_string(), self.dir.display().to_string());
         let told = Told { folder, files, org, org_id, known };
         show(common.json, &told, || {

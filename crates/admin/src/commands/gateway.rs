@@ -17,6 +17,7 @@ use identity::principal::NodeName;
 use identity::time::Seconds;
 use ledger::views::NodeView;
 use node::report::{Failure, show};
+use operate::gateway;
 use operate::gateway::GatewayWish;
 use operate::session::Session;
 use operate::session::desk::Desk;
@@ -110,10 +111,11 @@ impl Add {
         let request: Envelope = serde_json::from_slice(&bytes)
             .map_err(|why| Failure::failed(doing, format!("`{}` is no request: {why}", self.request.display())))?;
         let (mut session, keys) = common.signing_session(doing).await?;
-        let checked = session.check_gateway_request(&request).await;
+        let checked = gateway::check_request(&mut session, &request).await;
         let (checked, node) = checked.map_err(|why| failure(doing, &why))?;
         let wish = GatewayWish { names: self.names, svid_ttl: self.svid_ttl, lasts: self.lasts };
-        let mandate = session.mandate_for(&checked, &wish, clock::now()).map_err(|why| failure(doing, &why))?;
+        let mandate = gateway::mandate_for(&session.known, &checked, &wish, clock::now())
+            .map_err(|why| failure(doing, &why.into()))?;
         if !common.json {
             eprintln!("{}", who(&checked, &node, &mandate));
         }
@@ -129,7 +131,8 @@ impl Add {
         for line in absent.iter().filter(|_| !common.json) {
             eprintln!("{}", without_root(&mandate.gateway, line));
         }
-        let made = session.add_gateway(&keys, (&checked, &wish), &opened).await.map_err(|why| failure(doing, &why))?;
+        let made =
+            gateway::add(&mut session, &keys, &checked, &wish, &opened).await.map_err(|why| failure(doing, &why))?;
         drop(opened);
         let pending = leave(common, doing, &session.known, &made)?;
         let (mandate, grant) = made.what;
@@ -218,10 +221,13 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the gateways";
         let mut session = common.session(doing).await?;
-        let peers = session.peers().await.map_err(|why| failure(doing, &why))?;
-        let nodes = session.nodes().await.map_err(|why| failure(doing, &why))?;
+        let peers = gateway::peers(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let nodes = operate::node::all(&mut session).await.map_err(|why| failure(doing, &why))?;
         let gateways: Vec<_> = session
-            .mandates()
+            .known
+            .head
+            .head
+            .mandates
             .iter()
             .enumerate()
             .map(|(nth, it)| row(&session, nth == 0, it, (&peers, &nodes)))
@@ -258,7 +264,7 @@ fn row<D: Desk>(
     let node = nodes.iter().rfind(|node| node.name == mandate.gateway);
     let seen = node.and_then(|node| node.observed.last_seen);
     let problem = peer.and_then(|peer| peer.problem.clone());
-    let fork = session.fork_of(mandate.voice).map(ForkTold::of);
+    let fork = operate::gateway::reopen::fork(session, mandate.voice).map(ForkTold::of);
     let state = if !mandate.is_active(now) {
         "over"
     } else if fork.is_some() {
@@ -317,15 +323,15 @@ impl Move {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not move to `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let made = session.move_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
+        let made = gateway::move_first(&mut session, &keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let mut not_yet = Vec::new();
         if pending.waiting().is_none() {
             let wait = if self.no_wait { Seconds(0) } else { self.wait };
-            not_yet = watch(&mut session, (made.what, wait), common.json, &doing).await?;
+            not_yet = watch(&mut session, (made.what.version, wait), common.json, &doing).await?;
         }
         let not_yet = not_yet.iter().map(ToString::to_string).collect();
-        let result = Moved { gateway: self.node.to_string(), head: made.what, not_yet, pending };
+        let result = Moved { gateway: self.node.to_string(), head: made.what.version, not_yet, pending };
         show(common.json, &result, || {
             told(result.pending.waiting(), || {
                 let known = if result.not_yet.is_empty() {
@@ -353,7 +359,7 @@ async fn watch<D: Desk>(
     let until = Instant::now() + Duration::from_secs(wait.0);
     let mut told = usize::MAX;
     loop {
-        let not_yet = session.not_yet_at(version).await.map_err(|why| failure(doing, &why))?;
+        let not_yet = gateway::not_yet_at(session, version).await.map_err(|why| failure(doing, &why))?;
         if not_yet.is_empty() || Instant::now() >= until {
             return Ok(not_yet);
         }
@@ -397,7 +403,7 @@ impl Remove {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not remove the gateway `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let peers = session.peers().await.map_err(|why| failure(&doing, &why))?;
+        let peers = gateway::peers(&mut session).await.map_err(|why| failure(&doing, &why))?;
         if !common.json {
             let peer = peers.iter().find(|peer| peer.gateway == self.node);
             let apart = peer.filter(|peer| peer.problem.is_some() || peer.last_exchange.is_none() || peer.behind > 0);
@@ -414,11 +420,12 @@ impl Remove {
                 self.node
             );
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_removal(&self.node, now)).await;
+        foretell_of(common, &mut session, self.yes, |session, now| gateway::draft_removal(session, &self.node, now))
+            .await;
         confirm(self.yes, &doing, "Remove it?")?;
-        let made = session.remove_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
+        let made = gateway::remove(&mut session, &keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
-        let result = Removed { gateway: self.node.to_string(), head: made.what, pending };
+        let result = Removed { gateway: self.node.to_string(), head: made.what.version, pending };
         show(common.json, &result, || {
             told(result.pending.waiting(), || {
                 format!("`{}` is no gateway any more (head {})", result.gateway, result.head)

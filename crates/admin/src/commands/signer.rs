@@ -14,7 +14,9 @@ use operate::folder::{Memory, OperatorFolder};
 use operate::key;
 use operate::key::token;
 use operate::key::token::uri::TokenUri;
+use operate::signer;
 use operate::signer::describe::quorum_changes;
+use operate::signer::over;
 use operate::signer::over::Ending;
 use operate::signer::{Change, changed};
 use operate::trust::adopted::bounded;
@@ -404,7 +406,7 @@ async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) ->
     let (mut session, keys) = common.signing_session_with_all(doing).await?;
     let now = session.known.signers.clone();
     let next = changed(&now.quorum, change, terms.threshold).map_err(|why| failure(doing, &why))?;
-    let ends = session.ends_with(&next).await.map_err(|why| failure(doing, &why))?;
+    let ends = over::ends_with(&mut session, &next).await.map_err(|why| failure(doing, &why))?;
     if !common.json {
         for line in quorum_changes(&now.quorum, &next) {
             eprintln!("{line}");
@@ -413,7 +415,8 @@ async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) ->
     }
     foretell(common, &mut session, terms.yes).await;
     confirm(terms.yes, doing, "Sign the new set?")?;
-    let made = session.change_signers(&keys, change, terms.threshold).await.map_err(|why| failure(doing, &why))?;
+    let made =
+        signer::change(&mut session, &keys, change, terms.threshold).await.map_err(|why| failure(doing, &why))?;
     let pending = leave(common, doing, &session.known, &made)?;
     let signers = made.what.signers().iter().map(|signer| signer.name.to_string()).collect();
     let result = Changed { version: now.version + 1, threshold: made.what.threshold(), signers, ends, pending };

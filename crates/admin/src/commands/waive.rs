@@ -5,7 +5,9 @@ use ground::clock;
 use identity::glob::NameGlob;
 use identity::time::Seconds;
 use node::report::{Failure, show};
+use operate::node::waive;
 use operate::node::waive::Waived;
+use operate::node::waive::waive;
 
 use crate::home::{Common, failure};
 use crate::words::{confirm, table};
@@ -42,14 +44,14 @@ impl Approve {
         let doing = "could not approve beforehand";
         let (mut session, keys) = common.signing_session(doing).await?;
         if let Some(wanted) = &self.end {
-            let shown = session.waiver(wanted).await.map_err(|why| failure(doing, &why))?;
+            let shown = waive::find(&mut session, wanted).await.map_err(|why| failure(doing, &why))?;
             confirm(self.yes, doing, &format!("End the waiver for {}?", listed(&shown.names)))?;
-            session.end_waiver(&keys, &shown).await.map_err(|why| failure(doing, &why))?;
+            waive::end(&mut session, &keys, &shown).await.map_err(|why| failure(doing, &why))?;
             show(common.json, &shown, || format!("the waiver for {} is over", listed(&shown.names)));
             return Ok(());
         }
         let known = match &self.join {
-            Some(wanted) => Some(session.waiver(wanted).await.map_err(|why| failure(doing, &why))?),
+            Some(wanted) => Some(waive::find(&mut session, wanted).await.map_err(|why| failure(doing, &why))?),
             None => None,
         };
         if !common.json {
@@ -59,8 +61,8 @@ impl Approve {
         }
         confirm(self.yes, doing, "Approve them?")?;
         let waived = match known {
-            Some(shown) => session.join_waiver(&keys, shown).await,
-            None => session.waive(&keys, &self.names, self.ttl).await,
+            Some(shown) => waive::join(&mut session, &keys, shown).await,
+            None => waive(&mut session, &keys, &self.names, self.ttl).await,
         };
         let waived = waived.map_err(|why| failure(doing, &why))?;
         show(common.json, &waived, || {
@@ -84,7 +86,7 @@ impl Waivers {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the waivers";
         let mut session = common.session(doing).await?;
-        let waivers = session.waivers().await.map_err(|why| failure(doing, &why))?;
+        let waivers = waive::all(&mut session).await.map_err(|why| failure(doing, &why))?;
         show(common.json, &waivers, || {
             let now = clock::now();
             let row = |waived: &Waived| {

@@ -4,15 +4,17 @@ use identity::authority::Authority;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{self, RequestedKey};
 use identity::head::{Mandate, TrustState};
-use identity::principal::NodeName;
+use identity::principal::{NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::gateway::GatewayGrant;
 use pki_types::CertificateDer;
 
+use crate::gateway::{bare_grant, mandate_of};
 use crate::session::desk::Desk;
 use crate::session::{OperateError, Session};
-use crate::trust::issuers::{Told, issuing_key};
+use crate::trust::issuers::{self, Told, issuing_key};
+use crate::trust::versions;
 
 /// A certificate with less than this left is made anew.
 const SOON: Seconds = Seconds::DAY.times(90);
@@ -59,6 +61,23 @@ impl<T: InDomain> Ways<T> {
         self.key.is_some()
     }
 
+    /// Makes what is lacking under these roots.
+    pub fn fill(
+        &mut self,
+        org: &OrgName,
+        gateway: &NodeName,
+        roots: &[Authority<T>],
+        now: Timestamp,
+    ) -> Result<(), OperateError> {
+        let Some(key) = &self.key else { return Ok(()) };
+        for way in self.each.iter_mut().filter(|way| way.certificate.is_none()) {
+            if let Some(root) = roots.iter().find(|root| *root.certificate() == way.root) {
+                way.certificate = Some(issuers::certify(org, gateway, key, root, now)?);
+            }
+        }
+        Ok(())
+    }
+
     /// The certificate under the root in use, and the others.
     fn certificates(&self) -> Option<(Bytes, Vec<Bytes>)> {
         let (first, rest) = self.each.split_first()?;
@@ -67,78 +86,67 @@ impl<T: InDomain> Ways<T> {
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// What is known of a gateway's issuing keys, by its own word and by the bundles.
-    pub async fn papers(&mut self, gateway: &NodeName, now: Timestamp) -> Result<Papers, OperateError> {
-        let mandate = self.mandate_of(gateway)?.clone();
-        let told = self.issuers().await?;
-        Ok(Papers {
-            identity: self.ways(&mandate, &told, now).await?,
-            endpoint: self.ways(&mandate, &told, now).await?,
-        })
-    }
+/// What is known of a gateway's issuing keys, by its own word and by the bundles.
+pub async fn papers(
+    session: &mut Session<impl Desk>,
+    gateway: &NodeName,
+    now: Timestamp,
+) -> Result<Papers, OperateError> {
+    let mandate = mandate_of(&session.known, gateway)?.clone();
+    let told = issuers::told(session).await?;
+    Ok(Papers {
+        identity: ways(session, &mandate, &told, now).await?,
+        endpoint: ways(session, &mandate, &told, now).await?,
+    })
+}
 
-    async fn ways<T: InDomain>(
-        &mut self,
-        mandate: &Mandate,
-        told: &Told,
-        now: Timestamp,
-    ) -> Result<Ways<T>, OperateError> {
-        let mut versions = self.all_versions::<T>().await?.here;
-        let bundled = versions.iter().flat_map(|version| &version.bundle.body().issuers);
-        let own = told.get(&mandate.gateway).map(|issuers| issuers.certificate(T::DOMAIN));
-        let its = |der: &Bytes| {
-            let (der, wanted) = (CertificateDer::from(der.0.clone()), issuing_key(mandate, T::DOMAIN));
-            let read = certificate::read(&der).ok().filter(|read| read.is_ca && read.key == wanted)?;
-            Some((der, read.validity.not_after))
-        };
-        let all: Vec<_> = own.into_iter().chain(bundled).filter_map(its).collect();
-        let key = all.first().and_then(|(der, _)| certificate::key_in(der).ok());
-        // One that is soon over is as good as none, but says what the key is.
-        let known: Vec<_> = all.iter().filter(|(_, until)| *until > now + SOON).map(|(der, _)| der).collect();
-        versions.retain(|version| version.line.state.is_trusted());
-        versions.sort_by_key(|version| (version.line.state != TrustState::Active, version.line.version));
-        let mut each: Vec<Way> = Vec::new();
-        for version in &versions {
-            for root in version.bundle.roots().certificates() {
-                if each.iter().any(|way| way.root == *root) {
-                    continue;
-                }
-                let under = known.iter().find(|der| certificate::is_signed_by(der, root));
-                let certificate = under.map(|der| Bytes(der.as_ref().to_vec()));
-                each.push(Way { version: version.line.version, root: root.clone(), certificate });
+async fn ways<T: InDomain>(
+    session: &mut Session<impl Desk>,
+    mandate: &Mandate,
+    told: &Told,
+    now: Timestamp,
+) -> Result<Ways<T>, OperateError> {
+    let mut versions = versions::all::<T>(session).await?.here;
+    let bundled = versions.iter().flat_map(|version| &version.bundle.body().issuers);
+    let own = told.get(&mandate.gateway).map(|issuers| issuers.certificate(T::DOMAIN));
+    let its = |der: &Bytes| {
+        let (der, wanted) = (CertificateDer::from(der.0.clone()), issuing_key(mandate, T::DOMAIN));
+        let read = certificate::read(&der).ok().filter(|read| read.is_ca && read.key == wanted)?;
+        Some((der, read.validity.not_after))
+    };
+    let all: Vec<_> = own.into_iter().chain(bundled).filter_map(its).collect();
+    let key = all.first().and_then(|(der, _)| certificate::key_in(der).ok());
+    // One that is soon over is as good as none, but says what the key is.
+    let known: Vec<_> = all.iter().filter(|(_, until)| *until > now + SOON).map(|(der, _)| der).collect();
+    versions.retain(|version| version.line.state.is_trusted());
+    versions.sort_by_key(|version| (version.line.state != TrustState::Active, version.line.version));
+    let mut each: Vec<Way> = Vec::new();
+    for version in &versions {
+        for root in version.bundle.roots().certificates() {
+            if each.iter().any(|way| way.root == *root) {
+                continue;
             }
+            let under = known.iter().find(|der| certificate::is_signed_by(der, root));
+            let certificate = under.map(|der| Bytes(der.as_ref().to_vec()));
+            each.push(Way { version: version.line.version, root: root.clone(), certificate });
         }
-        Ok(Ways { key, each, domain: std::marker::PhantomData })
     }
+    Ok(Ways { key, each, domain: std::marker::PhantomData })
+}
 
-    /// Makes what is lacking under these roots.
-    pub fn fill<T: InDomain>(
-        &self,
-        ways: &mut Ways<T>,
-        gateway: &NodeName,
-        roots: &[Authority<T>],
-        now: Timestamp,
-    ) -> Result<(), OperateError> {
-        let Some(key) = ways.key.clone() else { return Ok(()) };
-        for way in ways.each.iter_mut().filter(|way| way.certificate.is_none()) {
-            if let Some(root) = roots.iter().find(|root| *root.certificate() == way.root) {
-                way.certificate = Some(self.certify(gateway, &key, root, now)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// What the gateway takes home; none if it would have nothing under a root in use.
-    pub fn renewal(&self, gateway: &NodeName, papers: &Papers) -> Result<Option<GatewayGrant>, OperateError> {
-        let mandate = self.mandate_of(gateway)?;
-        let both = papers.identity.certificates().zip(papers.endpoint.certificates());
-        let Some((identity, endpoint)) = both else { return Ok(None) };
-        let Some(root) = papers.endpoint.each.first() else { return Ok(None) };
-        let mut grant = self.bare_grant((&mandate.gateway, mandate.voice), mandate.addresses.clone());
-        (grant.identity_issuer, grant.identity_more) = identity;
-        (grant.endpoint_issuer, grant.endpoint_more) = endpoint;
-        grant.endpoint_root = Bytes(root.root.as_ref().to_vec());
-        Ok(Some(grant))
-    }
+/// What the gateway takes home; none if it would have nothing under a root in use.
+pub fn renewal(
+    session: &Session<impl Desk>,
+    gateway: &NodeName,
+    papers: &Papers,
+) -> Result<Option<GatewayGrant>, OperateError> {
+    let mandate = mandate_of(&session.known, gateway)?;
+    let both = papers.identity.certificates().zip(papers.endpoint.certificates());
+    let Some((identity, endpoint)) = both else { return Ok(None) };
+    let Some(root) = papers.endpoint.each.first() else { return Ok(None) };
+    let mut grant = bare_grant(session, &mandate.gateway, mandate.voice, mandate.addresses.clone());
+    (grant.identity_issuer, grant.identity_more) = identity;
+    (grant.endpoint_issuer, grant.endpoint_more) = endpoint;
+    grant.endpoint_root = Bytes(root.root.as_ref().to_vec());
+    Ok(Some(grant))
 }

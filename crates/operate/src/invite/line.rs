@@ -9,8 +9,11 @@ use identity::principal::{Address, Host, Way};
 use org::release::Release;
 use zeroize::Zeroizing;
 
+use crate::release::{self, files};
 use crate::session::desk::Desk;
+use crate::session::error::unwise::Unwise;
 use crate::session::{OperateError, Session};
+use crate::trust::versions::{endpoint_roots_pem, outside_in_use};
 
 /// Static bytes: nothing is ever written into them, so that their hash says everything.
 pub const JOIN_SH: &[u8] = include_bytes!("../../assets/join.sh");
@@ -45,48 +48,41 @@ impl Kit {
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// What the line of an invite downloads, handed in where it is missing. Nothing if there is no release, or no
-    /// gateway that a plain download reaches.
-    pub async fn line_kit(&mut self) -> Result<Option<Kit>, OperateError> {
-        let Some(release) = self.releases().await?.current else {
-            return Ok(None);
-        };
-        self.check_agents(&release).await?;
-        let (root, outside) = (self.endpoint_roots_pem().await?, self.outside_files().await?);
-        let list = release.list_text();
-        let mut files = vec![JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()];
-        files.extend(outside.values().map(String::as_bytes));
-        self.hand_in_files(&files, |_| {}).await?;
-        let [script, powershell, root] = [JOIN_SH, JOIN_PS1, root.as_bytes()].map(Digest::of);
-        let outside = outside.into_iter().map(|(host, pem)| (host, Digest::of(pem.as_bytes()))).collect();
-        Ok(Some(Kit { script, powershell, root, outside, release }))
-    }
-
-    /// The outside roots of each name.
-    async fn outside_files(&mut self) -> Result<BTreeMap<Host, String>, OperateError> {
-        let mut files: BTreeMap<Host, String> = BTreeMap::new();
-        for outside in self.outside_in_use::<Endpoint>().await? {
-            for host in outside.hosts {
-                files.entry(host).or_default().push_str(&outside.pem);
-            }
-        }
-        Ok(files)
-    }
+/// What the line of an invite downloads, handed in where it is missing. Nothing if there is no release, or no
+/// gateway that a plain download reaches.
+pub async fn kit(session: &mut Session<impl Desk>) -> Result<Option<Kit>, OperateError> {
+    let Some(release) = release::all(session).await?.current else {
+        return Ok(None);
+    };
+    check_agents(session, &release).await?;
+    let (root, outside) = (endpoint_roots_pem(session).await?, outside_files(session).await?);
+    let list = release.list_text();
+    let mut files = vec![JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()];
+    files.extend(outside.values().map(String::as_bytes));
+    files::hand_in(session, &files, |_| {}).await?;
+    let [script, powershell, root] = [JOIN_SH, JOIN_PS1, root.as_bytes()].map(Digest::of);
+    let outside = outside.into_iter().map(|(host, pem)| (host, Digest::of(pem.as_bytes()))).collect();
+    Ok(Some(Kit { script, powershell, root, outside, release }))
 }
 
-impl<D: Desk> Session<D> {
-    /// A gateway that was restored has its ledger, and not its agents.
-    async fn check_agents(&mut self, release: &Release) -> Result<(), OperateError> {
-        let missing = self.missing_files(release.agents.iter().map(|agent| agent.sha256).collect()).await?;
-        let lost = release.agents.iter().find(|agent| missing.iter().any(|gap| gap.digest == agent.sha256));
-        lost.map_or(Ok(()), |agent| {
-            let (os, arch, number) = (&agent.os, &agent.arch, release.number);
-            Err(OperateError::Unwise(format!(
-                "the gateway does not have the agent for {os} {arch} of release {number}: add it again, freehold release \
-                 add FILE"
-            )))
-        })
+/// The outside roots of each name.
+async fn outside_files(session: &mut Session<impl Desk>) -> Result<BTreeMap<Host, String>, OperateError> {
+    let mut files: BTreeMap<Host, String> = BTreeMap::new();
+    for outside in outside_in_use::<Endpoint>(session).await? {
+        for host in outside.hosts {
+            files.entry(host).or_default().push_str(&outside.pem);
+        }
+    }
+    Ok(files)
+}
+
+/// A gateway that was restored has its ledger, and not its agents.
+async fn check_agents(session: &mut Session<impl Desk>, release: &Release) -> Result<(), OperateError> {
+    let agents = release.agents.iter().map(|agent| agent.sha256).collect();
+    let missing = files::missing(session, agents).await?;
+    match release.agents.iter().find(|agent| missing.iter().any(|gap| gap.digest == agent.sha256)) {
+        Some(agent) => Err(Unwise::AgentLost { agent: Box::new(agent.clone()), number: release.number }.into()),
+        None => Ok(()),
     }
 }
 

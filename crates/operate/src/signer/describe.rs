@@ -79,7 +79,7 @@ fn head_lines(known: &Known, head: &Head, with: &[Envelope]) -> Result<Vec<Strin
         }
         (cause, bundles) => {
             if let Some(turn) = cause.turn() {
-                trust_lines(known, (head, turn), bundles)?
+                trust_lines(known, head.version, turn, bundles)?
             } else {
                 let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
                 lines.extend(skipped(known.head.head.version, head));
@@ -105,7 +105,7 @@ fn gone_round(known: &Known, head: &Head) -> Option<String> {
 }
 
 /// A turn in the life of the trusted roots, as a co-signer must see it.
-fn trust_lines(known: &Known, (head, turn): (&Head, &Turn), bundles: &[Envelope]) -> Result<Vec<String>, BadEnvelope> {
+fn trust_lines(known: &Known, head: u64, turn: &Turn, bundles: &[Envelope]) -> Result<Vec<String>, BadEnvelope> {
     let mut lines = Vec::new();
     for bundle in bundles {
         let body: BundleBody = bundle.peek(Some(known.org()))?;
@@ -121,7 +121,7 @@ fn trust_lines(known: &Known, (head, turn): (&Head, &Turn), bundles: &[Envelope]
         lines.push(format!("the former version is trusted until {}", grace.until));
     }
     lines.extend(turn.waived.iter().map(|waived| format!("LETS BREAK: {waived}")));
-    lines.push(format!("publishes head {} to do so", head.version));
+    lines.push(format!("publishes head {head} to do so"));
     Ok(lines)
 }
 

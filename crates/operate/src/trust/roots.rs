@@ -30,8 +30,8 @@ pub enum RootError {
     Passphrase(#[from] NoPassphrase),
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    #[error("the {0} root's key is not in `{1}`")]
-    NotHere(&'static str, String),
+    #[error("the {domain} root's key is not in `{}`", folder.display())]
+    NotHere { domain: &'static str, folder: PathBuf },
     #[error("the {0} root's key does not hold")]
     Key(&'static str, #[source] BadKey),
     #[error("the {0} root's certificate does not hold")]
@@ -39,11 +39,7 @@ pub enum RootError {
 }
 
 /// What is sealed into a root's key file, whichever root of its domain it is.
-pub fn purpose<D: InDomain>() -> String {
-    purpose_in(D::DOMAIN)
-}
-
-pub fn purpose_in(domain: Domain) -> String {
+pub fn purpose(domain: Domain) -> String {
     format!("freehold {}-root", domain.word())
 }
 
@@ -99,7 +95,7 @@ pub fn open<D: InDomain>(
     wanted: &CertificateDer<'_>,
     ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
 ) -> Result<Authority<D>, RootError> {
-    let not_here = || RootError::NotHere(D::DOMAIN.word(), folder.display().to_string());
+    let not_here = || RootError::NotHere { domain: D::DOMAIN.word(), folder: folder.to_owned() };
     let found = here::<D>(folder)?.into_iter().find(|root| root.certificate == *wanted && root.has_key());
     found.ok_or_else(not_here)?.open(ask)
 }
@@ -119,7 +115,8 @@ pub fn drawn<D: InDomain>(
 /// Draws a new root and puts it beside the others: the key first, since a certificate without one is worth nothing.
 pub fn draw<D: InDomain>(
     folder: &Path,
-    (org, version): (&OrgName, u64),
+    org: &OrgName,
+    version: u64,
     passphrase: Option<&Passphrase>,
     now: Timestamp,
 ) -> Result<Authority<D>, RootError> {
@@ -134,7 +131,7 @@ pub fn draw<D: InDomain>(
         open_key::<D>(&at, || passphrase.cloned().ok_or(NoPassphrase::NoTerminal))?
     } else {
         let key = random::p256()?;
-        file::write_new(&at, &sealed::seal(key.pkcs8(), &purpose::<D>(), passphrase)?, Access::Private)?;
+        file::write_new(&at, &sealed::seal(key.pkcs8(), &purpose(D::DOMAIN), passphrase)?, Access::Private)?;
         key
     };
     let (serial, life) = (random::serial()?, Validity::from_now(now, LIFE));
@@ -176,7 +173,7 @@ fn key_files(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for domain in [Domain::Identity, Domain::Endpoint] {
         let roots = numbers(folder, domain, ".key").into_iter().map(|number| path(folder, domain, number, "key"));
-        files.extend(roots.map(|path| (path, purpose_in(domain))));
+        files.extend(roots.map(|path| (path, purpose(domain))));
     }
     let signers = std::fs::read_dir(folder.join("signers")).into_iter().flatten().flatten();
     files.extend(signers.filter_map(|entry| {
@@ -191,7 +188,7 @@ fn open_key<D: InDomain>(
     ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
 ) -> Result<P256Key, RootError> {
     let bytes = file::read_secret(path)?;
-    let opened = sealed::open(&bytes, &purpose::<D>(), || -> Result<Passphrase, RootError> { Ok(ask()?) })?;
+    let opened = sealed::open(&bytes, &purpose(D::DOMAIN), || -> Result<Passphrase, RootError> { Ok(ask()?) })?;
     P256Key::from_pkcs8(&opened).map_err(|why| RootError::Key(D::DOMAIN.word(), why))
 }
 

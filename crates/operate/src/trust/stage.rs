@@ -6,9 +6,6 @@ use identity::time::Timestamp;
 use identity::trust;
 use org::audit::{DONE, Line};
 
-use crate::session::desk::Desk;
-use crate::session::{OperateError, Session};
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Nothing is under way.
@@ -34,16 +31,9 @@ pub fn stage(lines: &[TrustLine], domain: Domain) -> Stage {
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// When the last rotation of a domain came to its end, if nothing was turned there since.
-    pub async fn finished_at(&mut self, domain: Domain) -> Result<Option<Timestamp>, OperateError> {
-        let lines = self.audit(Some(domain.word())).await?;
-        Ok(finished(&lines))
-    }
-}
-
-/// A rotation ends when the old root is retired, or was stolen and replaced.
-fn finished(lines: &[Line]) -> Option<Timestamp> {
+/// When the last rotation of a domain came to its end, by the lines of its audit, if nothing was turned there since. It ends
+/// when the old root is retired, or was stolen and replaced.
+pub fn finished(lines: &[Line]) -> Option<Timestamp> {
     let mut turns = lines.iter().filter(|line| line.action.starts_with("bootstrap_trust.") && line.result == DONE);
     turns.next_back().filter(|line| line.action == "bootstrap_trust.retire").map(|line| line.at)
 }

@@ -9,10 +9,13 @@ use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
 use node::store::gateway::GatewayFolder;
+use operate::gateway::mandate;
 use operate::gateway::mandate::MandateWish;
+use operate::gateway::papers;
 use operate::gateway::papers::Papers;
+use operate::gateway::papers::papers;
 use operate::session::Session;
-use operate::session::head::MANDATE;
+use operate::session::timely::MANDATE;
 use serde::Serialize;
 
 use crate::home::{Common, failure};
@@ -61,7 +64,7 @@ impl Renew {
         let doing = format!("could not renew the mandate of `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
         let failed = |why| failure(&doing, &why);
-        let mut papers = session.papers(&self.node, clock::now()).await.map_err(failed)?;
+        let mut papers = papers(&mut session, &self.node, clock::now()).await.map_err(failed)?;
         let lacking = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
         let mut grant = None;
         if !lacking.is_empty() {
@@ -73,7 +76,7 @@ impl Renew {
             grant = self.hand(common, &session, &papers, &doing)?;
         }
         let wish = MandateWish { lasts: Some(self.lasts.unwrap_or(MANDATE)), ..MandateWish::default() };
-        let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(failed)?;
+        let made = mandate::change(&mut session, &keys, &self.node, &wish).await.map_err(failed)?;
         let renewed = Renewed {
             gateway: self.node.to_string(),
             until: made.what.not_after.to_string(),
@@ -95,7 +98,7 @@ impl Renew {
         papers: &Papers,
         doing: &str,
     ) -> Result<Option<String>, Failure> {
-        let grant = session.renewal(&self.node, papers).map_err(|why| failure(doing, &why))?;
+        let grant = papers::renewal(session, &self.node, papers).map_err(|why| failure(doing, &why))?;
         let Some(grant) = grant else {
             return Err(Failure::failed(doing, "it has no certificate under a root in use, and none can be made here")
                 .hint("say where the root keys are: --roots DIR; or run this where they are"));

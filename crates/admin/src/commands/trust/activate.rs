@@ -8,6 +8,9 @@ use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::report::{Failure, show};
 
+use operate::trust::step;
+use operate::trust::step::LeftBehind;
+
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::home::{Common, failure};
 
@@ -47,7 +50,9 @@ impl Activate {
         let (mut session, keys) = common.signing_session(&doing).await?;
         let anyway: BTreeSet<NodeName> = self.anyway.into_iter().collect();
         let without: BTreeSet<NodeName> = self.without.into_iter().collect();
-        let made = session.activate_trust::<T>(&keys, self.grace, (&anyway, &without)).await;
+        let made =
+            step::activate::<T>(&mut session, &keys, self.grace, LeftBehind { nodes: &anyway, gateways: &without })
+                .await;
         let made = made.map_err(|why| failure(&doing, &why))?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
         show(common.json, &told, || {

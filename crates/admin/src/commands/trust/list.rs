@@ -7,7 +7,9 @@ use identity::head::{Grace, TrustLine, TrustState};
 use identity::id::Fingerprint;
 use identity::time::Timestamp;
 use node::report::{Failure, show};
+use operate::trust::adopted;
 use operate::trust::adopted::{Adoption, Stances, bounded};
+use operate::trust::versions;
 use operate::trust::versions::{Version, Versions};
 use serde::Serialize;
 
@@ -46,7 +48,7 @@ struct Told {
 impl Told {
     fn of<D: InDomain>(version: &Version<D>, stances: Option<&Stances>, now: Timestamp) -> Self {
         let (line, body) = (&version.line, version.bundle.body());
-        let adoption = |stances: &Stances| stances.adoption((D::DOMAIN, line.version), body.published_at, now);
+        let adoption = |stances: &Stances| stances.adoption(D::DOMAIN, line.version, body.published_at, now);
         Self {
             domain: D::DOMAIN.word(),
             trust_bundle_version: line.version,
@@ -126,9 +128,9 @@ impl List {
         let doing = "could not list the trusted roots";
         let mut session = common.session(doing).await?;
         let failed = |why| failure(doing, &why);
-        let endpoint = session.all_versions::<Endpoint>().await.map_err(failed)?;
-        let identity = session.all_versions::<Identity>().await.map_err(failed)?;
-        let (stances, now) = (session.stances_known().await.map_err(failed)?, clock::now());
+        let endpoint = versions::all::<Endpoint>(&mut session).await.map_err(failed)?;
+        let identity = versions::all::<Identity>(&mut session).await.map_err(failed)?;
+        let (stances, now) = (adopted::stances_known(&mut session).await.map_err(failed)?, clock::now());
         let mut told = Told::all(&endpoint, stances.as_ref(), now);
         told.extend(Told::all(&identity, stances.as_ref(), now));
         show(common.json, &told, || {

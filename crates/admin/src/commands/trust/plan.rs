@@ -11,6 +11,7 @@ use identity::trust::{self, BadStep, Step};
 use node::report::{Failure, show};
 use operate::session::error::trust::Unturned;
 use operate::trust::adopted::bounded;
+use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, Held, Kind, Outcome, Scene};
 use serde::Serialize;
 
@@ -167,7 +168,7 @@ impl Plan {
             }
             PlanStep::Retire(words) => words.find(&session.lines(), doing)?.0,
         };
-        let scene = session.scene(domain).await.map_err(|why| failure(doing, &why))?;
+        let scene = look::scene(&mut session, domain).await.map_err(|why| failure(doing, &why))?;
         let (step, brought) = self.step.taken(&scene, doing)?;
         let outcome = dependents::outcome(&scene, step, brought.as_ref());
         let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;

@@ -4,6 +4,7 @@ use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::time::Seconds;
 use node::report::{Failure, show};
+use operate::trust::step;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::home::{Common, failure};
@@ -35,7 +36,7 @@ impl Rollback {
     async fn run_in<T: InDomain>(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not take the last turn of the `{}` roots back", self.domain.word());
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let made = session.roll_back_trust::<T>(&keys, self.grace).await.map_err(|why| failure(&doing, &why))?;
+        let made = step::roll_back::<T>(&mut session, &keys, self.grace).await.map_err(|why| failure(&doing, &why))?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
         show(common.json, &told, || told.in_words(|| in_words(&told)));
         Ok(())

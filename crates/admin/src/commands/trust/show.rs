@@ -9,7 +9,9 @@ use identity::id::{Fingerprint, KeyId};
 use identity::time::Timestamp;
 use node::report::{Failure, show};
 use operate::session::Session;
+use operate::trust::adopted;
 use operate::trust::adopted::{Adoption, Stances, bounded};
+use operate::trust::versions;
 use operate::trust::versions::Version;
 use pki_types::CertificateDer;
 use serde::Serialize;
@@ -112,7 +114,7 @@ impl Show {
         doing: &str,
     ) -> Result<(), Failure> {
         let failed = |why| failure(doing, &why);
-        let versions = session.all_versions::<D>().await.map_err(failed)?;
+        let versions = versions::all::<D>(session).await.map_err(failed)?;
         let active = identity::trust::active(&session.lines(), D::DOMAIN).map(|line| line.version);
         let number = self.version.or(active).unwrap_or_default();
         let found = versions.need(number).map_err(failed)?;
@@ -121,7 +123,7 @@ impl Show {
             print!("{}", version.bundle.pem());
             return Ok(());
         }
-        let stances = session.stances_known().await.map_err(failed)?;
+        let stances = adopted::stances_known(session).await.map_err(failed)?;
         let shown = Shown::of(version, &session.known.head.head.mandates, stances.as_ref());
         show(common.json, &shown, || shown.in_words());
         Ok(())
@@ -131,7 +133,7 @@ impl Show {
 impl Shown {
     fn of<D: InDomain>(version: &Version<D>, mandates: &[Mandate], stances: Option<&Stances>) -> Self {
         let (line, body, now) = (&version.line, version.bundle.body(), clock::now());
-        let adoption = |stances: &Stances| stances.adoption((D::DOMAIN, line.version), body.published_at, now);
+        let adoption = |stances: &Stances| stances.adoption(D::DOMAIN, line.version, body.published_at, now);
         Self {
             trust_bundle_version: body.trust_bundle_version,
             environment_name: body.environment_name.to_string(),

@@ -9,7 +9,6 @@ use wire::control::{Answer, Call, Survey};
 
 use crate::folder::{Memory, OperatorFolder};
 use crate::replica::Replica;
-use crate::session::OperateError;
 use crate::session::desk::{Desk, DeskError};
 
 /// Answers from the copy. What only a gateway knows (who was seen when, SVIDs, machines that wait) is not there.
@@ -21,13 +20,13 @@ pub struct HomeDesk {
 }
 
 impl HomeDesk {
-    /// Nothing if this home never saw a ledger.
-    pub fn open(folder: &OperatorFolder) -> Result<Option<Self>, OperateError> {
-        let memory = folder.memory()?;
-        let Some(as_of) = memory.pulled_at else { return Ok(None) };
-        let replica = Replica::open(folder, &folder.known()?)?.unlocked();
-        let empty = replica.state.head().is_none();
-        Ok((!empty).then_some(Self { replica, memory, as_of }))
+    /// Nothing if this home never saw a ledger, or its copy cannot be read.
+    pub fn open(folder: &OperatorFolder) -> Option<Self> {
+        let memory = folder.memory().ok()?;
+        let as_of = memory.pulled_at?;
+        let replica = Replica::open(folder, &folder.known().ok()?).ok()?.unlocked();
+        replica.state.head()?;
+        Some(Self { replica, memory, as_of })
     }
 
     /// When the copy was last brought up to date.

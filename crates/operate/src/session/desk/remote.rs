@@ -1,11 +1,7 @@
 //! A gateway over the network: believed like any other, and asked with a signer's signature on every call.
 
-use std::sync::Arc;
-
 use identity::bundle::{Endpoint, Roots};
 use identity::envelope::Envelope;
-use identity::key::Sign;
-use identity::principal::SignerName;
 use identity::text::Bytes;
 use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
@@ -16,6 +12,7 @@ use wire::sync::{RecoverRequest, RecoveryBegun};
 use wire::tls::Expect;
 use wire::trust;
 
+use crate::key::Named;
 use crate::session::desk::{Desk, DeskError};
 
 #[derive(Debug)]
@@ -25,7 +22,7 @@ pub struct RemoteDesk {
     known: Known,
     tip: Option<Envelope>,
     /// Who of these is a signer now is known when the gateway is believed.
-    keys: Vec<(SignerName, Arc<dyn Sign>)>,
+    keys: Vec<Named>,
     line: Option<Believed>,
 }
 
@@ -34,8 +31,9 @@ impl RemoteDesk {
     pub async fn connect(
         gateways: Vec<Gateway>,
         roots: Roots<Endpoint>,
-        (known, tip): (Known, Option<Envelope>),
-        keys: Vec<(SignerName, Arc<dyn Sign>)>,
+        known: Known,
+        tip: Option<Envelope>,
+        keys: Vec<Named>,
     ) -> Result<Self, CallError> {
         let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, keys, line: None };
         desk.line = Some(desk.dial().await?);

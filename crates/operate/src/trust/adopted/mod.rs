@@ -14,9 +14,10 @@ use org::report::{DomainTold, Refused, TrustTold};
 use serde::Serialize;
 use wire::control::Observed;
 
+use crate::node;
 use crate::session::desk::Desk;
 use crate::session::error::trust::Unturned;
-use crate::session::reports::Reports;
+use crate::session::reports::{Reports, reports};
 use crate::session::{OperateError, Session};
 
 /// So long after it was last heard of, a node counts as off.
@@ -149,7 +150,7 @@ impl Stances {
     }
 
     /// How far a version has come that was published at this moment.
-    pub fn adoption(&self, (domain, version): (Domain, u64), published_at: Timestamp, now: Timestamp) -> Adoption {
+    pub fn adoption(&self, domain: Domain, version: u64, published_at: Timestamp, now: Timestamp) -> Adoption {
         let mut adoption = Adoption {
             domain,
             version,
@@ -231,43 +232,40 @@ pub fn bounded(lines: Vec<String>) -> Vec<String> {
     shown
 }
 
-impl<D: Desk> Session<D> {
-    /// Reads who is a member and what each said last. Who must be among them, with which key, is the ledger's word.
-    pub async fn stances(&mut self) -> Result<Stances, OperateError> {
-        self.folded().await?;
-        let (members, read_at) = (self.members_seen().await?, clock::now());
-        let (reports, after) = if self.desk().is_alone() { Default::default() } else { self.reports(0).await? };
-        Ok(Stances { members, reports, after, read_at })
-    }
+/// Reads who is a member and what each said last. Who must be among them, with which key, is the ledger's word.
+pub async fn stances(session: &mut Session<impl Desk>) -> Result<Stances, OperateError> {
+    session.folded().await?;
+    let (members, read_at) = (members_seen(session).await?, clock::now());
+    let (reports, after) = if session.desk().is_alone() { Default::default() } else { reports(session, 0).await? };
+    Ok(Stances { members, reports, after, read_at })
+}
 
-    /// The same for who only looks; nothing where no gateway answers.
-    pub async fn stances_known(&mut self) -> Result<Option<Stances>, OperateError> {
-        if self.desk().is_alone() { Ok(None) } else { Ok(Some(self.stances().await?)) }
-    }
+/// The same for who only looks; nothing where no gateway answers.
+pub async fn stances_known(session: &mut Session<impl Desk>) -> Result<Option<Stances>, OperateError> {
+    if session.desk().is_alone() { Ok(None) } else { Ok(Some(stances(session).await?)) }
+}
 
-    /// Reads what was said since.
-    pub async fn hear(&mut self, stances: &mut Stances) -> Result<(), OperateError> {
-        let now = clock::now();
-        if now.since(stances.read_at) >= MEMBERS_ANEW || now < stances.read_at {
-            self.look_again().await?;
-            stances.members = self.members_seen().await?;
-            stances.read_at = now;
-        }
-        let (reports, after) = self.reports(stances.after).await?;
-        stances.reports.extend(reports);
-        stances.after = after;
-        Ok(())
+/// Reads what was said since.
+pub async fn hear(session: &mut Session<impl Desk>, stances: &mut Stances) -> Result<(), OperateError> {
+    let now = clock::now();
+    if now.since(stances.read_at) >= MEMBERS_ANEW || now < stances.read_at {
+        session.look_again().await?;
+        stances.members = members_seen(session).await?;
+        stances.read_at = now;
     }
+    let (reports, after) = reports(session, stances.after).await?;
+    stances.reports.extend(reports);
+    stances.after = after;
+    Ok(())
+}
 
-    async fn members_seen(&mut self) -> Result<Vec<(Stance, Digest)>, OperateError> {
-        let nodes = self.nodes().await?;
-        let seen = |node: NodeView| {
-            let key = node.node_key.digest();
-            let (name, Observed { last_seen, svid_expires_at, .. }) = (node.name, node.observed);
-            (Stance { name, last_seen, svid_expires_at, agent: None, trust: None }, key)
-        };
-        Ok(nodes.into_iter().filter(|node| self.is_live(node)).map(seen).collect())
-    }
+async fn members_seen(session: &mut Session<impl Desk>) -> Result<Vec<(Stance, Digest)>, OperateError> {
+    let seen = |node: NodeView| {
+        let key = node.node_key.digest();
+        let (name, Observed { last_seen, svid_expires_at, .. }) = (node.name, node.observed);
+        (Stance { name, last_seen, svid_expires_at, agent: None, trust: None }, key)
+    };
+    Ok(node::members(session).await?.into_iter().map(seen).collect())
 }
 
 #[cfg(test)]
