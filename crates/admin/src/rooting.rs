@@ -7,19 +7,15 @@ use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use identity::authority::Authority;
 use identity::bundle::InDomain;
-use identity::head::TrustState;
+use identity::head::{TrustLine, TrustState};
 use identity::id::Fingerprint;
 use identity::principal::NodeName;
 use identity::trust;
 use node::report::Failure;
 use operate::gateway::papers::Papers;
-use operate::gateway::{DomainRoots, OpenRoots};
 use operate::session::Session;
-use operate::session::desk::Desk;
 use operate::trust::roots::{self, RootError, Sealing};
 use operate::trust::step;
-use operate::trust::versions;
-use operate::trust::versions::Versions;
 use pki_types::CertificateDer;
 
 use crate::home::{Common, failure};
@@ -34,7 +30,7 @@ struct Keyring<'a> {
 }
 
 impl<'a> Keyring<'a> {
-    fn new<D: Desk>(common: &'a Common, session: &Session<D>, folder: Option<PathBuf>) -> Self {
+    fn new(common: &'a Common, session: &Session, folder: Option<PathBuf>) -> Self {
         let folder = folder.unwrap_or_else(|| session.folder.folder.clone());
         let prompt = format!("passphrase of the root keys of `{}`", session.known.founding.record.name);
         Self { common, folder, prompt, asked: OnceCell::new() }
@@ -50,24 +46,10 @@ impl<'a> Keyring<'a> {
     }
 }
 
-/// The roots in use, and those trusted beside them whose keys are here.
-pub async fn open_roots<D: Desk>(
-    common: &Common,
-    session: &mut Session<D>,
-    folder: Option<PathBuf>,
-    doing: &str,
-) -> Result<OpenRoots, Failure> {
-    let ring = Keyring::new(common, session, folder);
-    Ok(OpenRoots {
-        identity: open_domain(&ring, session, doing).await?,
-        endpoint: open_domain(&ring, session, doing).await?,
-    })
-}
-
 /// Certifies a gateway's keys where that is lacking, by those roots whose keys are here.
-pub fn certify_lacking<D: Desk>(
+pub fn certify_lacking(
     common: &Common,
-    session: &Session<D>,
+    session: &Session,
     folder: Option<PathBuf>,
     (gateway, papers): (&NodeName, &mut Papers),
     doing: &str,
@@ -79,6 +61,25 @@ pub fn certify_lacking<D: Desk>(
     let filled = papers.identity.fill(org, gateway, &identity, now);
     let filled = filled.and_then(|()| papers.endpoint.fill(org, gateway, &endpoint, now));
     filled.map_err(|why| failure(doing, &why))
+}
+
+/// The same for a machine that has nothing yet: the roots in use must be here. Those that are trusted, and are not.
+pub fn certify_new(
+    common: &Common,
+    session: &Session,
+    folder: Option<PathBuf>,
+    (gateway, papers): (&NodeName, &mut Papers),
+    doing: &str,
+) -> Result<Vec<TrustLine>, Failure> {
+    certify_lacking(common, session, folder.clone(), (gateway, papers), doing)?;
+    let absent = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
+    match absent.iter().find(|line| line.state == TrustState::Active) {
+        Some(TrustLine { domain, .. }) => {
+            let folder = Keyring::new(common, session, folder).folder;
+            Err(failed(doing, &RootError::NotHere { domain: domain.word(), folder }))
+        }
+        None => Ok(absent),
+    }
 }
 
 /// Those of these roots whose keys are here.
@@ -98,38 +99,10 @@ fn open_here<T: InDomain>(
     Ok(here)
 }
 
-async fn open_domain<D: Desk, T: InDomain>(
-    ring: &Keyring<'_>,
-    session: &mut Session<D>,
-    doing: &str,
-) -> Result<DomainRoots<T>, Failure> {
-    let failed = |why: RootError| failed(doing, &why);
-    let versions = versions::all::<T>(session).await.and_then(Versions::trusted).map_err(|why| failure(doing, &why))?;
-    let (mut active, mut more, mut absent) = (None, Vec::<Authority<T>>::new(), Vec::new());
-    for version in versions.into_iter().filter(|version| version.line.state.is_trusted()) {
-        for root in version.bundle.roots().certificates() {
-            match roots::open(&ring.folder, root, || ring.ask()) {
-                Ok(opened) if version.line.state == TrustState::Active && active.is_none() => active = Some(opened),
-                Ok(opened) => more.push(opened),
-                Err(RootError::NotHere { .. }) if version.line.state != TrustState::Active => {
-                    absent.push(version.line.clone());
-                }
-                Err(why) => return Err(failed(why)),
-            }
-        }
-    }
-    let not_here = || failed(RootError::NotHere { domain: T::DOMAIN.word(), folder: ring.folder.clone() });
-    let active = active.ok_or_else(not_here)?;
-    // A version that was taken back names the same root again.
-    let mut seen = vec![active.key_id()];
-    more.retain(|root| !seen.contains(&root.key_id()) && (seen.push(root.key_id()), true).1);
-    Ok(DomainRoots { active, more, absent })
-}
-
 /// The root of the next version: one that was drawn by a command that was cut off, else a new one.
-pub async fn next_root<D: Desk, T: InDomain>(
+pub async fn next_root<T: InDomain>(
     common: &Common,
-    session: &mut Session<D>,
+    session: &mut Session,
     folder: Option<PathBuf>,
     doing: &str,
 ) -> Result<Authority<T>, Failure> {
@@ -149,16 +122,16 @@ pub async fn next_root<D: Desk, T: InDomain>(
 }
 
 /// A new root, whatever lies there: whoever stole one may have the others of that folder.
-pub fn fresh_root<D: Desk, T: InDomain>(
+pub fn fresh_root<T: InDomain>(
     common: &Common,
-    session: &Session<D>,
+    session: &Session,
     folder: Option<PathBuf>,
     doing: &str,
 ) -> Result<Authority<T>, Failure> {
     draw(&Keyring::new(common, session, folder), session, doing)
 }
 
-fn draw<D: Desk, T: InDomain>(ring: &Keyring<'_>, session: &Session<D>, doing: &str) -> Result<Authority<T>, Failure> {
+fn draw<T: InDomain>(ring: &Keyring<'_>, session: &Session, doing: &str) -> Result<Authority<T>, Failure> {
     // A root that a wrong clock dated would be good for nobody, and publishing it would lock its own operator out.
     session.check_clock(clock::now()).map_err(|why| failure(doing, &why.into()))?;
     let passphrase = match roots::sealing(&ring.folder, || ring.ask()).map_err(|why| failed(doing, &why))? {

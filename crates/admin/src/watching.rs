@@ -10,13 +10,11 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use node::report::{Exit, Failure, plain};
 use operate::publish::watch::{Fate, Receipts, Watch, listed};
-use operate::session::maps;
 use operate::session::reports::Reports;
 use operate::session::reports::reports;
-use operate::session::{OperateError, Session};
+use operate::session::{OperateError, Session, maps};
 use serde::Serialize;
 
-use crate::local::AnyDesk;
 use crate::words::table;
 
 /// So many nodes stand in the table; those that are well leave it first.
@@ -29,7 +27,7 @@ pub type Fates = BTreeMap<NodeName, Fate>;
 
 /// Watches until everything has settled, or the bound is over.
 pub async fn watch(
-    session: &mut Session<AnyDesk>,
+    session: &mut Session,
     watch: &mut Watch,
     bound: Option<Seconds>,
     quiet: bool,
@@ -196,18 +194,14 @@ impl Wait {
 }
 
 /// Which members have a head on their disk; waits for the others as long as was asked for.
-pub async fn receipts(
-    session: &mut Session<AnyDesk>,
-    head: u64,
-    (sent, how): (bool, &Wait),
-) -> Result<Receipts, OperateError> {
+pub async fn receipts(session: &mut Session, head: u64, (sent, how): (bool, &Wait)) -> Result<Receipts, OperateError> {
     if !sent {
         return Ok(Receipts::default());
     }
     let members = operate::node::members(session).await?.into_iter();
     let members: Vec<_> = members.map(|node| (node.name, node.node_key.digest())).collect();
     // Nodes learn of it only from a gateway that serves.
-    let served = matches!(session.desk(), AnyDesk::Remote(_));
+    let served = session.is_served();
     let until = clock::now() + how.wait.filter(|_| served).unwrap_or(Seconds(0));
     let (mut all, mut after) = (Reports::new(), 0);
     loop {
@@ -223,12 +217,8 @@ pub async fn receipts(
 }
 
 /// Watches the head in force, which somebody published just now.
-pub async fn follow(
-    session: &mut Session<AnyDesk>,
-    bound: Option<Seconds>,
-    quiet: bool,
-) -> Result<Fates, OperateError> {
-    if !matches!(session.desk(), AnyDesk::Remote(_)) {
+pub async fn follow(session: &mut Session, bound: Option<Seconds>, quiet: bool) -> Result<Fates, OperateError> {
+    if !session.is_served() {
         return Ok(Fates::new());
     }
     let seen = operate::node::all(session)

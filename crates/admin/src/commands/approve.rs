@@ -9,7 +9,6 @@ use identity::principal::{NodeName, SignerName};
 use node::report::{Exit, Failure, plain, show};
 use operate::node::waiting::{CutOff, Unclear, Waiting, begins, choose, cut_off, decide, list, pick, speaker};
 use operate::session::Session;
-use operate::session::desk::Desk;
 use org::approve::Verdict;
 use org::words::Words;
 use serde::Serialize;
@@ -271,7 +270,7 @@ impl Approve {
     async fn find(
         &self,
         common: &Common,
-        session: &mut Session<impl Desk>,
+        session: &mut Session,
         (doing, said): (&str, &str),
     ) -> Result<Asked, Failure> {
         let (mut waiting, odd) = operate::node::waiting::all(session).await.map_err(|why| failure(doing, &why))?;

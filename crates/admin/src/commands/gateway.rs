@@ -20,7 +20,6 @@ use node::report::{Failure, show};
 use operate::gateway;
 use operate::gateway::GatewayWish;
 use operate::session::Session;
-use operate::session::desk::Desk;
 use org::gateway::CheckedRequest;
 use serde::Serialize;
 use wire::control::PeerView;
@@ -29,7 +28,7 @@ use renew::Renew;
 use reopen::{ForkTold, Reopen};
 
 use crate::home::{Common, failure};
-use crate::rooting::open_roots;
+use crate::rooting::certify_new;
 use crate::waiting::{Left, foretell, foretell_of, leave, told};
 use crate::words::{confirm, or_dash, table};
 
@@ -126,16 +125,17 @@ impl Add {
         }
         foretell(common, &mut session, self.yes).await;
         confirm(self.yes, doing, "Make it a gateway?")?;
-        let opened = open_roots(common, &mut session, self.roots, doing).await?;
-        let absent: Vec<TrustLine> = opened.identity.absent.iter().chain(&opened.endpoint.absent).cloned().collect();
+        let mut papers =
+            gateway::papers::requested(&mut session, &checked).await.map_err(|why| failure(doing, &why))?;
+        let absent = certify_new(common, &session, self.roots, (&mandate.gateway, &mut papers), doing)?;
         for line in absent.iter().filter(|_| !common.json) {
             eprintln!("{}", without_root(&mandate.gateway, line));
         }
         let made =
-            gateway::add(&mut session, &keys, &checked, &wish, &opened).await.map_err(|why| failure(doing, &why))?;
-        drop(opened);
+            gateway::add(&mut session, &keys, &checked, &wish, &papers).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
         let (mandate, grant) = made.what;
+        let grant = grant.ok_or_else(|| renew::no_certificate(doing))?;
         let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
         file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
         let result = Added {
@@ -143,7 +143,7 @@ impl Add {
             addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
             until: mandate.not_after.to_string(),
             grant: out.display().to_string(),
-            uncertified: absent.iter().map(|line| format!("{} {}", line.domain.word(), line.version)).collect(),
+            uncertified: absent.iter().map(named).collect(),
             pending,
         };
         show(common.json, &result, || {
@@ -156,6 +156,11 @@ impl Add {
         });
         Ok(())
     }
+}
+
+/// A version of the roots of a domain.
+fn named(line: &TrustLine) -> String {
+    format!("{} {}", line.domain.word(), line.version)
 }
 
 /// What it cannot be given here, and what comes of that.
@@ -252,12 +257,7 @@ impl List {
     }
 }
 
-fn row<D: Desk>(
-    session: &Session<D>,
-    first: bool,
-    mandate: &Mandate,
-    (peers, nodes): (&[PeerView], &[NodeView]),
-) -> GatewayTold {
+fn row(session: &Session, first: bool, mandate: &Mandate, (peers, nodes): (&[PeerView], &[NodeView])) -> GatewayTold {
     let now = clock::now();
     let asked = mandate.gateway == session.survey.gateway;
     let peer = peers.iter().find(|peer| peer.gateway == mandate.gateway);
@@ -350,8 +350,8 @@ impl Move {
 }
 
 /// Waits until every node has said that it has the head; those who have not.
-async fn watch<D: Desk>(
-    session: &mut Session<D>,
+async fn watch(
+    session: &mut Session,
     (version, wait): (u64, Seconds),
     quiet: bool,
     doing: &str,

@@ -14,7 +14,6 @@ use operate::invite;
 use operate::invite::InviteWish;
 use operate::invite::line;
 use operate::invite::line::{Kit, Line};
-use operate::session::desk::Desk;
 use operate::session::{OperateError, Session};
 use operate::trust::stranded::Stranded;
 use operate::trust::stranded::stranded;
@@ -225,7 +224,7 @@ struct Seen {
 }
 
 impl Seen {
-    async fn all<D: Desk>(session: &mut Session<D>, views: Vec<InviteView>) -> Result<Vec<Self>, OperateError> {
+    async fn all(session: &mut Session, views: Vec<InviteView>) -> Result<Vec<Self>, OperateError> {
         // A pattern lets in also whoever comes with a newer code: it is open, whatever became of its own.
         let open = views.iter().filter(|view| state(view) == OPEN && view.kind != InviteKind::Pattern);
         let open: Vec<_> = open.map(|view| view.id).collect();

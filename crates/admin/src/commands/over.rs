@@ -28,7 +28,7 @@ pub async fn run(common: &Common, yes: bool) -> Result<(), Failure> {
     }
     if !common.json {
         eprintln!("the signers of now have not signed:");
-        for line in bounded(over.iter().map(Ending::in_words).collect()) {
+        for line in bounded(&over.iter().map(Ending::in_words).collect::<Vec<_>>()) {
             eprintln!("  {line}");
         }
     }

@@ -20,7 +20,6 @@ use serde::Serialize;
 
 use crate::commands::check::read_fleet;
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 use crate::planning;
 use crate::tree;
 use crate::waiting::{self, Left, Waiting, foretell, leave, leave_more};
@@ -123,7 +122,7 @@ struct TreeTold {
 }
 
 /// The head in force, as files: nothing is signed.
-async fn write_tree(common: &Common, session: &mut Session<AnyDesk>, to: &Path) -> Result<(), Failure> {
+async fn write_tree(common: &Common, session: &mut Session, to: &Path) -> Result<(), Failure> {
     store_tree(session, to).await?;
     let head = session.known.head.head.version;
     let told = TreeTold { tree: to.display().to_string(), head, published: false };
@@ -136,7 +135,7 @@ async fn write_tree(common: &Common, session: &mut Session<AnyDesk>, to: &Path) 
     Ok(())
 }
 
-async fn store_tree(session: &mut Session<AnyDesk>, to: &Path) -> Result<(), Failure> {
+async fn store_tree(session: &mut Session, to: &Path) -> Result<(), Failure> {
     let doing = format!("could not write the tree to `{}`", to.display());
     let contents = operate::publish::tree::tree(session, clock::now(), planning::progress("sealing:")).await;
     let contents = contents.map_err(|why| failure(&doing, &why))?;
@@ -184,9 +183,9 @@ struct Told {
 }
 
 /// Watches if there is something to watch, prints, and ends as it went.
-pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Outcome<'_>) -> Result<(), Failure> {
+pub async fn finish(common: &Common, session: &mut Session, outcome: Outcome<'_>) -> Result<(), Failure> {
     let Outcome { doing, head, pending, patterns, prepared, how } = outcome;
-    let served = matches!(session.desk(), AnyDesk::Remote(_));
+    let served = session.is_served();
     let watched = pending.waiting().is_none() && !how.no_wait && served;
     let mut fates = Fates::new();
     if watched {

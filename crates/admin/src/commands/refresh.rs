@@ -12,7 +12,6 @@ use operate::session::timely::Reliance;
 use serde::Serialize;
 
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 use crate::waiting::{Left, leave, told};
 use crate::words::confirm;
 
@@ -89,12 +88,7 @@ impl Refresh {
     }
 
     /// Shown first, and asked.
-    async fn plan(
-        &self,
-        common: &Common,
-        session: &mut Session<AnyDesk>,
-        doing: &str,
-    ) -> Result<Option<Detour>, Failure> {
+    async fn plan(&self, common: &Common, session: &mut Session, doing: &str) -> Result<Option<Detour>, Failure> {
         let Some(said) = &self.around else { return Ok(None) };
         let detour = around::plan(session, said, clock::now()).await.map_err(|why| failure(doing, &why))?;
         if !common.json {

@@ -393,7 +393,7 @@ struct Changed {
 }
 
 fn tell_ends(ends: &[Ending]) {
-    let lines = bounded(ends.iter().map(Ending::in_words).collect());
+    let lines = bounded(&ends.iter().map(Ending::in_words).collect::<Vec<_>>());
     if !lines.is_empty() {
         eprintln!("these end with it; carry them over then: freehold sign --over");
         for line in lines {

@@ -5,9 +5,9 @@ use ground::clock;
 use identity::glob::NameGlob;
 use identity::time::Seconds;
 use node::report::{Failure, show};
-use operate::node::waive;
-use operate::node::waive::Waived;
-use operate::node::waive::waive;
+use operate::node::waiting::decide;
+use operate::node::waive::{self, Waived, waive};
+use org::approve::Verdict;
 
 use crate::home::{Common, failure};
 use crate::words::{confirm, table};
@@ -46,7 +46,9 @@ impl Approve {
         if let Some(wanted) = &self.end {
             let shown = waive::find(&mut session, wanted).await.map_err(|why| failure(doing, &why))?;
             confirm(self.yes, doing, &format!("End the waiver for {}?", listed(&shown.names)))?;
-            waive::end(&mut session, &keys, &shown).await.map_err(|why| failure(doing, &why))?;
+            // One signer's no is enough, and stands.
+            let ended = decide(&mut session, &keys, shown.id, Verdict::Deny).await;
+            ended.map_err(|why| failure(doing, &why))?;
             show(common.json, &shown, || format!("the waiver for {} is over", listed(&shown.names)));
             return Ok(());
         }

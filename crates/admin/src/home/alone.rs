@@ -20,7 +20,7 @@ impl Common {
     }
 
     /// What this home's own copy of the ledger says, if it has one.
-    pub(super) async fn alone(&self, org: &OrgName, doing: &str) -> Option<Result<Session<AnyDesk>, Failure>> {
+    pub(super) async fn alone(&self, org: &OrgName, doing: &str) -> Option<Result<Session, Failure>> {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = HomeDesk::open(&folder)?;
         eprintln!(

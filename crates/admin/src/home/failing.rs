@@ -3,9 +3,8 @@
 use ledger::replicate::NotTaken;
 use node::report::{Exit, Failure, PARTED};
 use operate::replica::ReplicaError;
-use operate::session::OperateError;
-use operate::session::desk::DeskError;
 use operate::session::timely::ClockDoubt;
+use operate::session::{DeskError, OperateError};
 use org::ledger::draft::NotDrafted;
 use wire::connect::CallError;
 use wire::freeze::WAY_OUT;

@@ -11,10 +11,9 @@ use org::state::{HeadRecord, State};
 use serde::Serialize;
 
 use crate::gateway::had_by_peers;
-use crate::session::desk::Desk;
 use crate::session::fold::apart;
 use crate::session::reports::Reports;
-use crate::session::{OperateError, Session};
+use crate::session::{Result, Session};
 
 /// Of what another head revokes, so much is told by name.
 const MOST_NAMED: usize = 8;
@@ -84,8 +83,8 @@ pub(super) fn left(state: Option<&State>, nodes: &[&NodeView], reports: &Reports
 }
 
 /// Entries that one of this home, the gateway and its peers has, and another lacks.
-pub(super) async fn missing(session: &mut Session<impl Desk>) -> Result<Vec<String>, OperateError> {
-    let Some(state) = session.fold.clone().filter(|_| !session.desk().is_alone()) else { return Ok(Vec::new()) };
+pub(super) async fn missing(session: &mut Session) -> Result<Vec<String>> {
+    let Some(state) = session.fold.clone().filter(|_| !session.is_alone()) else { return Ok(Vec::new()) };
     let asked = session.survey.gateway.clone();
     let mut lines = apart(&state, &asked, &session.survey.frontier);
     // Those who exchange are a little apart at any time.
@@ -98,7 +97,7 @@ pub(super) async fn missing(session: &mut Session<impl Desk>) -> Result<Vec<Stri
 
 /// What signers who were replaced took away, and no head of those in force does: perhaps two operators decided at once,
 /// perhaps somebody has an old key. Only a person can tell, and decide anew: nobody signs them again.
-pub(super) fn left_behind(session: &Session<impl Desk>, nodes: &[NodeView]) -> Vec<String> {
+pub(super) fn left_behind(session: &Session, nodes: &[NodeView]) -> Vec<String> {
     let (Ok(state), own) = (session.state(), &session.known.head.head) else { return Vec::new() };
     let counts = |head: &Held<'_>| state.head_named(head.digest()).is_some();
     let says_more =

@@ -20,9 +20,8 @@ use org::ledger::replica::carried;
 use org::state::State;
 use serde::Serialize;
 
-use crate::session::desk::Desk;
 use crate::session::fold::{entries, entries_told, name_of};
-use crate::session::{OperateError, Session};
+use crate::session::{Result, Session};
 
 /// The result of a check.
 #[derive(Debug, Clone, Serialize)]
@@ -37,7 +36,7 @@ pub struct Verdict {
 }
 
 /// Every entry, judged here.
-pub async fn lines(session: &mut Session<impl Desk>, subject: Option<&str>) -> Result<Vec<Line>, OperateError> {
+pub async fn lines(session: &mut Session, subject: Option<&str>) -> Result<Vec<Line>> {
     let (state, entries) = (session.folded().await?, entries(session).await?);
     let mut told = BTreeSet::new();
     // Two gateways may have been handed the same.
@@ -50,11 +49,11 @@ pub async fn lines(session: &mut Session<impl Desk>, subject: Option<&str>) -> R
 }
 
 /// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
-pub async fn verify(session: &mut Session<impl Desk>) -> Result<Verdict, OperateError> {
+pub async fn verify(session: &mut Session) -> Result<Verdict> {
     let state = session.folded().await?;
     let envelopes = entries(session).await?.into_iter().map(|signed| signed.envelope).collect();
     let mut verdict = check_alone(&session.known.founding, envelopes, &state);
-    if verdict.ok && !session.desk().is_alone() {
+    if verdict.ok && !session.is_alone() {
         // This home's copy is good; the gateway's own is what others get.
         let told = entries_told(session).await?;
         verdict.first_bad = open_all(&session.known.founding, told, &state).1;

@@ -18,9 +18,8 @@ use wire::freeze::Freeze;
 
 use crate::audit::beside::{self, LeftView, RivalView};
 use crate::node::{self, waiting};
-use crate::session::desk::Desk;
 use crate::session::reports::{Reports, reports_known};
-use crate::session::{OperateError, Session};
+use crate::session::{OperateError, Result, Session};
 use crate::trust::issuers::{self, issuing_until};
 use crate::trust::versions::turned_elsewhere;
 
@@ -116,11 +115,7 @@ impl Lasting {
 }
 
 /// All, or one machine's survival with the same page around it.
-pub async fn status(
-    session: &mut Session<impl Desk>,
-    only: Option<&NodeName>,
-    now: Timestamp,
-) -> Result<Status, OperateError> {
+pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timestamp) -> Result<Status> {
     let nodes = node::all(session).await?;
     if let Some(name) = only.filter(|name| !nodes.iter().any(|node| node.name == **name)) {
         return Err(OperateError::no_such("node", name));
@@ -128,7 +123,7 @@ pub async fn status(
     let reports = reports_known(session).await?;
     let gateways = gateway_views(session, now).await?;
     // Without a gateway nobody knows who waits, nor who has which SVID.
-    let alone = session.desk().is_alone();
+    let alone = session.is_alone();
     let waiting = if alone { 0 } else { waiting::all(session).await?.0.len() };
     let head = session.known.head.head.clone();
     let live: Vec<&NodeView> = nodes.iter().filter(|node| node.state != Standing::Revoked).collect();
@@ -142,12 +137,7 @@ pub async fn status(
     }
     // What was said beside the head in force is in the ledger alone.
     let unfolded = session.folded().await.err().map(|why| describe(&why));
-    let mut trust = trust_views(&head.trust, &live, &reports);
-    if alone {
-        for view in &mut trust {
-            view.used_by = None;
-        }
-    }
+    let trust = trust_views(&head.trust, &live, Some(&reports).filter(|_| !alone));
     let state = session.fold.as_deref();
     let rivals = state.map(|state| beside::rivals(state, &nodes)).unwrap_or_default();
     let heads_left = beside::left(state, &live, &reports);
@@ -183,7 +173,7 @@ pub async fn status(
     })
 }
 
-async fn gateway_views(session: &mut Session<impl Desk>, now: Timestamp) -> Result<Vec<GatewayView>, OperateError> {
+async fn gateway_views(session: &mut Session, now: Timestamp) -> Result<Vec<GatewayView>> {
     let told = issuers::told(session).await?;
     let identity = issuing_until::<Identity>(session, &told).await?;
     let endpoint = issuing_until::<Endpoint>(session, &told).await?;
@@ -200,7 +190,7 @@ async fn gateway_views(session: &mut Session<impl Desk>, now: Timestamp) -> Resu
 }
 
 /// What a person should look at.
-fn troubles(session: &Session<impl Desk>, live: &[&NodeView], gateways: &[GatewayView], now: Timestamp) -> Vec<String> {
+fn troubles(session: &Session, live: &[&NodeView], gateways: &[GatewayView], now: Timestamp) -> Vec<String> {
     let head = &session.known.head.head;
     let mut alarms = Vec::new();
     if !head.is_fresh(now) {
@@ -239,12 +229,18 @@ fn troubles(session: &Session<impl Desk>, live: &[&NodeView], gateways: &[Gatewa
 }
 
 /// What is retired and nobody's any more is history: `freehold trust list` has it.
-fn trust_views(lines: &[TrustLine], nodes: &[&NodeView], reports: &Reports) -> Vec<TrustView> {
-    let views = lines.iter().map(|line| (line, trust_view(line, nodes, reports)));
-    views
-        .filter(|(line, view)| line.state.is_trusted() || view.used_by.unwrap_or(0) > 0)
-        .map(|(_, view)| view)
-        .collect()
+fn trust_views(lines: &[TrustLine], nodes: &[&NodeView], reports: Option<&Reports>) -> Vec<TrustView> {
+    let uses = |reports: &Reports, line: &TrustLine, node: &NodeView| {
+        let told = reports.get(&node.node_key.digest()).and_then(|heard| heard.report.trust.as_ref());
+        told.is_some_and(|trust| trust.of(line.domain).versions.contains(&line.version))
+    };
+    let views = lines.iter().filter_map(|line| {
+        let used_by = reports.map(|reports| nodes.iter().filter(|node| uses(reports, line, node)).count());
+        let (domain, version, state) = (line.domain.word(), line.version, line.state.word());
+        let is_told = line.state.is_trusted() || used_by.unwrap_or(0) > 0;
+        is_told.then_some(TrustView { domain, version, state, used_by })
+    });
+    views.collect()
 }
 
 /// Said in time: a rotation takes as long as its grace.
@@ -256,19 +252,4 @@ fn ending(gateway: &GatewayView, domain: Domain, until: Timestamp, now: Timestam
         _ => return None,
     };
     Some(format!("the certificate of the `{word}` issuing key of `{name}` {what}: freehold rotate {word}"))
-}
-
-fn trust_view(line: &TrustLine, nodes: &[&NodeView], reports: &Reports) -> TrustView {
-    let uses = |node: &&&NodeView| {
-        let told = reports.get(&node.node_key.digest()).and_then(|heard| heard.report.trust.as_ref());
-        told.is_some_and(|trust| {
-            let domain = match line.domain {
-                Domain::Endpoint => &trust.endpoint,
-                Domain::Identity => &trust.identity,
-            };
-            domain.versions.contains(&line.version)
-        })
-    };
-    let used_by = Some(nodes.iter().filter(uses).count());
-    TrustView { domain: line.domain.word(), version: line.version, state: line.state.word(), used_by }
 }

@@ -39,7 +39,7 @@ pub enum Damage {
 }
 
 /// Where the copy of the ledger lies. No backup carries it: gateways have it.
-pub const REPLICA: &str = "replica";
+pub(crate) const REPLICA: &str = "replica";
 
 /// Where trust bundles are kept, each under its digest.
 pub const BUNDLES: &str = "bundles";
@@ -98,7 +98,7 @@ impl OperatorFolder {
     }
 
     /// Only one command at a time signs: from the draft until the gateway has it.
-    pub fn lock_signing(&self) -> Result<Option<Lock>, FolderError> {
+    pub(crate) fn lock_signing(&self) -> Result<Option<Lock>, FolderError> {
         Ok(Lock::take(&self.path("signing.lock"))?)
     }
 
@@ -146,12 +146,12 @@ impl OperatorFolder {
         self.path(BUNDLES).join(format!("{digest}.json"))
     }
 
-    pub fn has_bundle(&self, digest: Digest) -> bool {
+    pub(crate) fn has_bundle(&self, digest: Digest) -> bool {
         self.bundle_file(digest).exists()
     }
 
     /// A trust bundle that was kept here. A damaged one is none: it is asked for again.
-    pub fn kept_bundle(&self, digest: Digest) -> Option<Envelope> {
+    pub(crate) fn kept_bundle(&self, digest: Digest) -> Option<Envelope> {
         let kept: Option<Envelope> = read_json(&self.bundle_file(digest)).ok().flatten();
         kept.filter(|envelope| envelope.digest() == digest)
     }
@@ -165,7 +165,7 @@ impl OperatorFolder {
     }
 
     /// Keeps a trust bundle as it was signed: a ledger that is restored one day may lack it.
-    pub fn keep_bundle(&self, envelope: &Envelope) -> Result<(), FolderError> {
+    pub(crate) fn keep_bundle(&self, envelope: &Envelope) -> Result<(), FolderError> {
         file::make_private_folder(&self.path(BUNDLES))?;
         write_json(&self.bundle_file(envelope.digest()), envelope, Access::Private)
     }
@@ -174,7 +174,7 @@ impl OperatorFolder {
         self.path("signers").join(format!("{name}.key"))
     }
 
-    pub fn token_file(&self, name: &SignerName) -> PathBuf {
+    pub(crate) fn token_file(&self, name: &SignerName) -> PathBuf {
         self.path("signers").join(format!("{name}.token"))
     }
 

@@ -6,10 +6,7 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
 use crate::key::SignerKeys;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, OperateError, Result, Session, Unsigned, Unwise};
 
 /// What is to change; what is absent stays.
 #[derive(Debug, Clone, Default)]
@@ -54,11 +51,11 @@ pub(super) fn check_own_name(mandate: &Mandate) -> Result<(), Unwise> {
 }
 
 pub async fn change(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     gateway: &NodeName,
     wish: &MandateWish,
-) -> Result<Made<Mandate>, OperateError> {
+) -> Result<Made<Mandate>> {
     session
         .publish(keys, |session, now| {
             let mut mandates = session.known.head.head.mandates.iter();

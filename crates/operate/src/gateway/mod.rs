@@ -6,16 +6,10 @@ pub mod reopen;
 
 use std::collections::BTreeSet;
 
-use ground::clock;
-use identity::authority::Authority;
-use identity::bundle::{Endpoint, Identity, InDomain};
-use identity::certificate::RequestedKey;
 use identity::envelope::Envelope;
 use identity::glob::NameGlob;
-use identity::head::{Cause, Head, Mandate, TrustLine};
-use identity::key::PublicKey;
-use identity::principal::{Address, Kind, NodeName, OrgName};
-use identity::text::Bytes;
+use identity::head::{Cause, Head, Mandate};
+use identity::principal::{Kind, NodeName};
 use identity::time::{Seconds, Timestamp};
 use ledger::views::NodeView;
 use org::gateway::{CheckedRequest, GatewayGrant};
@@ -24,45 +18,12 @@ use wire::control::{Answer, Call, PeerView};
 use wire::known::Known;
 
 use crate::gateway::mandate::{LASTS, SVID_TTL, check_own_name};
+use crate::gateway::papers::Papers;
 use crate::key::SignerKeys;
 use crate::node;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::error::unwise::Unwise;
-use crate::session::head::NextHead;
-use crate::session::publish::Unsigned;
 use crate::session::reports::reports;
 use crate::session::timely::MANDATE;
-use crate::session::{Made, OperateError, Session};
-use crate::trust::issuers::certify;
-
-/// The roots, open.
-#[derive(Debug)]
-pub struct OpenRoots {
-    pub identity: DomainRoots<Identity>,
-    pub endpoint: DomainRoots<Endpoint>,
-}
-
-/// The root in use, and those beside it whose keys are at hand.
-#[derive(Debug)]
-pub struct DomainRoots<T: InDomain> {
-    pub active: Authority<T>,
-    pub more: Vec<Authority<T>>,
-    /// Trusted versions under whose root nothing can be certified here: its key is elsewhere.
-    pub absent: Vec<TrustLine>,
-}
-
-impl<T: InDomain> DomainRoots<T> {
-    /// A certificate of an issuing key under the root in use, and one under each of the others.
-    fn certify(
-        &self,
-        org: &OrgName,
-        gateway: &NodeName,
-        key: &RequestedKey,
-    ) -> Result<(Bytes, Vec<Bytes>), OperateError> {
-        let one = |root: &Authority<T>| certify(org, gateway, key, root, clock::now());
-        Ok((one(&self.active)?, self.more.iter().map(one).collect::<Result<_, _>>()?))
-    }
-}
+use crate::session::{DeskError, Made, NextHead, OperateError, Result, Session, Unsigned, Unwise};
 
 /// What a new gateway may do.
 #[derive(Debug, Clone)]
@@ -74,10 +35,7 @@ pub struct GatewayWish {
 }
 
 /// Whether the machine that asks is a member, and may be a gateway.
-pub async fn check_request(
-    session: &mut Session<impl Desk>,
-    envelope: &Envelope,
-) -> Result<(CheckedRequest, NodeView), OperateError> {
+pub async fn check_request(session: &mut Session, envelope: &Envelope) -> Result<(CheckedRequest, NodeView)> {
     let checked = CheckedRequest::open(session.known.org(), envelope).map_err(Unwise::Request)?;
     let (name, key) = (checked.request.node.clone(), checked.request.node_key);
     let node = node::find(session, &name).await?;
@@ -140,14 +98,15 @@ pub fn mandate_for(
     Ok(mandate)
 }
 
-/// Certifies both issuing keys, and gives the mandate. Worth nothing without the head.
+/// Gives the mandate, and what the gateway takes home, if it has a certificate under each root in use. Worth nothing without
+/// the head.
 pub async fn add(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     checked: &CheckedRequest,
     wish: &GatewayWish,
-    roots: &OpenRoots,
-) -> Result<Made<(Mandate, GatewayGrant)>, OperateError> {
+    papers: &Papers,
+) -> Result<Made<(Mandate, Option<GatewayGrant>)>> {
     let made = session
         .publish(keys, |session, now| {
             check_free(&session.known, checked)?;
@@ -160,16 +119,13 @@ pub async fn add(
             Ok(Unsigned { objects: Vec::new(), next: Some(next), what: mandate })
         })
         .await?;
-    let (request, org) = (&checked.request, &session.known.founding.record.name);
-    let mut grant = bare_grant(session, &request.node, request.voice, request.addresses.clone());
-    (grant.identity_issuer, grant.identity_more) = roots.identity.certify(org, &request.node, &checked.identity)?;
-    (grant.endpoint_issuer, grant.endpoint_more) = roots.endpoint.certify(org, &request.node, &checked.endpoint)?;
-    grant.endpoint_root = Bytes(roots.endpoint.active.certificate().as_ref().to_vec());
+    let request = &checked.request;
+    let grant = papers::grant(session, &request.node, request.voice, &request.addresses, papers);
     Ok(made.map(|mandate| (mandate, grant)))
 }
 
 /// Of a gateway that was there before addresses were in the head.
-fn name_addresses(session: &Session<impl Desk>, head: &mut Head) {
+fn name_addresses(session: &Session, head: &mut Head) {
     for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
         if known.addresses.is_empty() {
             known.addresses.clone_from(&session.survey.addresses);
@@ -177,49 +133,13 @@ fn name_addresses(session: &Session<impl Desk>, head: &mut Head) {
     }
 }
 
-/// What the org is, without any certificate yet.
-fn bare_grant(
-    session: &Session<impl Desk>,
-    gateway: &NodeName,
-    voice: PublicKey,
-    addresses: Vec<Address>,
-) -> GatewayGrant {
-    let known = &session.known;
-    let others = known.head.head.mandates.iter().filter(|mandate| mandate.gateway != *gateway);
-    let mut others: Vec<_> = others.flat_map(|mandate| mandate.addresses.clone()).collect();
-    let own = |address: &&Address| others.contains(address) || addresses.contains(address);
-    let asked: Vec<_> = session.survey.addresses.iter().filter(|address| !own(address)).cloned().collect();
-    others.extend(asked);
-    let empty = || Bytes(Vec::new());
-    GatewayGrant {
-        freehold_grant: GatewayGrant::SCHEMA,
-        org: known.founding.record.name.clone(),
-        org_id: known.org(),
-        gateway: gateway.clone(),
-        voice,
-        identity_issuer: empty(),
-        endpoint_issuer: empty(),
-        endpoint_root: empty(),
-        identity_more: Vec::new(),
-        endpoint_more: Vec::new(),
-        founding: known.founding.envelope.clone(),
-        signers: known.chain.clone(),
-        addresses,
-        others,
-    }
-}
-
-pub(crate) fn mandate_of<'k>(known: &'k Known, gateway: &NodeName) -> Result<&'k Mandate, OperateError> {
+pub(crate) fn mandate_of<'k>(known: &'k Known, gateway: &NodeName) -> Result<&'k Mandate> {
     let mut mandates = known.head.head.mandates.iter();
     mandates.find(|mandate| mandate.gateway == *gateway).ok_or_else(|| OperateError::no_such("gateway", gateway))
 }
 
 /// Has a gateway come before the others.
-pub async fn move_first(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    gateway: &NodeName,
-) -> Result<Made<Head>, OperateError> {
+pub async fn move_first(session: &mut Session, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<Head>> {
     mandate_of(&session.known, gateway)?;
     session
         .publish_head(keys, |session, now| {
@@ -235,21 +155,13 @@ pub async fn move_first(
 }
 
 /// Takes the mandate away. What it wrote up to now stands; what it issued is worth nothing at once.
-pub async fn remove(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    gateway: &NodeName,
-) -> Result<Made<Head>, OperateError> {
+pub async fn remove(session: &mut Session, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<Head>> {
     mandate_of(&session.known, gateway)?;
     session.publish_head(keys, |session, now| draft_removal(session, gateway, now)).await
 }
 
 /// The head that takes the mandate away.
-pub fn draft_removal(
-    session: &Session<impl Desk>,
-    gateway: &NodeName,
-    now: Timestamp,
-) -> Result<NextHead, OperateError> {
+pub fn draft_removal(session: &Session, gateway: &NodeName, now: Timestamp) -> Result<NextHead> {
     mandate_of(&session.known, gateway)?;
     let mut others = session.known.head.head.mandates.iter().filter(|mandate| mandate.gateway != *gateway);
     if !others.any(|mandate| mandate.is_active(now)) {
@@ -261,7 +173,7 @@ pub fn draft_removal(
 }
 
 /// How the gateway that is asked stands with the others.
-pub async fn peers(session: &mut Session<impl Desk>) -> Result<Vec<PeerView>, OperateError> {
+pub async fn peers(session: &mut Session) -> Result<Vec<PeerView>> {
     match session.ask(Call::Peers {}).await? {
         Answer::Peers { peers } => Ok(peers),
         _ => Err(DeskError::OtherAnswer.into()),
@@ -269,15 +181,13 @@ pub async fn peers(session: &mut Session<impl Desk>) -> Result<Vec<PeerView>, Op
 }
 
 /// Gateways that had more than the one that is asked: how many entries, and when that was.
-pub(crate) async fn had_by_peers(
-    session: &mut Session<impl Desk>,
-) -> Result<Vec<(NodeName, u64, Timestamp)>, OperateError> {
+pub(crate) async fn had_by_peers(session: &mut Session) -> Result<Vec<(NodeName, u64, Timestamp)>> {
     let peers = peers(session).await?.into_iter().filter(|peer| peer.behind > 0);
     Ok(peers.filter_map(|peer| Some((peer.gateway, peer.behind, peer.last_exchange?))).collect())
 }
 
 /// Members whose own last word names an earlier head, or who never said anything.
-pub async fn not_yet_at(session: &mut Session<impl Desk>, version: u64) -> Result<Vec<NodeName>, OperateError> {
+pub async fn not_yet_at(session: &mut Session, version: u64) -> Result<Vec<NodeName>> {
     let members = node::all(session).await?.into_iter().filter(|node| node.state == Standing::Member);
     let members: Vec<NodeView> = members.collect();
     let (reports, _) = reports(session, 0).await?;

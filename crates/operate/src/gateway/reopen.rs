@@ -26,12 +26,8 @@ use crate::gateway::{had_by_peers, mandate_of};
 use crate::key::SignerKeys;
 use crate::replica::ReplicaError;
 use crate::replica::roll::waiting_of;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
 use crate::session::fold::entries_told;
-use crate::session::head::NextHead;
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, NextHead, Result, Session, Unsigned, Unwise};
 use crate::trust::issuers;
 
 /// What is wrong with a gateway's chain, and what its end leaves open.
@@ -72,7 +68,7 @@ pub struct Branch {
 }
 
 /// What reopening a gateway would end; refused if nothing is wrong with it, as far as is known here.
-pub async fn look(session: &mut Session<impl Desk>, gateway: &NodeName) -> Result<Reopening, OperateError> {
+pub async fn look(session: &mut Session, gateway: &NodeName) -> Result<Reopening> {
     let voice = mandate_of(&session.known, gateway)?.voice;
     let state = standing_in(session).await?;
     let asked = session.survey.gateway.clone();
@@ -92,7 +88,7 @@ pub async fn look(session: &mut Session<impl Desk>, gateway: &NodeName) -> Resul
     let invites = anew(&state, gateway, voice, next).into_iter();
     let invites = invites.map(|it| (it.id, it.label.clone(), it.uses())).collect();
     let waiting = waiting_of(&state, voice);
-    let asks = asked == *gateway && !session.desk().is_alone();
+    let asks = asked == *gateway && !session.is_alone();
     let had_by = if asks { had_by_peers(session).await? } else { Vec::new() };
     let gateway = gateway.clone();
     Ok(Reopening { gateway, voice, next, restored, behind, lacking, had_by, fork, waiting, invites })
@@ -100,7 +96,7 @@ pub async fn look(session: &mut Session<impl Desk>, gateway: &NodeName) -> Resul
 
 /// What this home's copy says. If nobody has the members' map of the head in force, the newest head whose members are
 /// known here stands in for it: those, less whoever was revoked since.
-async fn standing_in(session: &mut Session<impl Desk>) -> Result<Arc<State>, OperateError> {
+async fn standing_in(session: &mut Session) -> Result<Arc<State>> {
     let state = session.folded().await?;
     let Some(root) = state.head().and_then(|record| record.head.members).filter(|_| state.leaves().is_none()) else {
         return Ok(state);
@@ -125,7 +121,7 @@ async fn standing_in(session: &mut Session<impl Desk>) -> Result<Arc<State>, Ope
 }
 
 /// What the gateway told this home of its chain, and nobody has.
-fn never_brought(session: &Session<impl Desk>, state: &State, voice: PublicKey) -> Option<(u64, u64)> {
+fn never_brought(session: &Session, state: &State, voice: PublicKey) -> Option<(u64, u64)> {
     let tip: Tip = session.memory.tip.as_ref()?.open_signed_by(Some(session.known.org()), &[voice]).ok()?;
     if state.has_entry(&voice, tip.place.digest) {
         return None;
@@ -135,12 +131,8 @@ fn never_brought(session: &Session<impl Desk>, state: &State, voice: PublicKey) 
 }
 
 /// Places before an entry that follows none, as far as the asked gateway has it: what nobody brings holds up all beyond.
-async fn left_hanging(
-    session: &mut Session<impl Desk>,
-    state: &State,
-    voice: PublicKey,
-) -> Result<Option<(u64, u64)>, OperateError> {
-    if session.desk().is_alone() {
+async fn left_hanging(session: &mut Session, state: &State, voice: PublicKey) -> Result<Option<(u64, u64)>> {
+    if session.is_alone() {
         return Ok(None);
     }
     let (told, org) = (entries_told(session).await?, session.known.org());
@@ -159,11 +151,7 @@ async fn left_hanging(
 
 /// One head: the voice ends, the mandate is the spare one's, everybody who counts now is listed; and rights of open
 /// invites, signed anew.
-pub async fn reopen(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    reopening: &Reopening,
-) -> Result<Made<Head>, OperateError> {
+pub async fn reopen(session: &mut Session, keys: &SignerKeys, reopening: &Reopening) -> Result<Made<Head>> {
     let Reopening { gateway, voice, next, .. } = reopening;
     session
         .publish(keys, |session, now| {
@@ -180,7 +168,7 @@ pub async fn reopen(
 }
 
 /// The head that ends its chain and mandates the next voice.
-pub fn draft(session: &Session<impl Desk>, reopening: &Reopening, now: Timestamp) -> Result<NextHead, OperateError> {
+pub fn draft(session: &Session, reopening: &Reopening, now: Timestamp) -> Result<NextHead> {
     let Reopening { gateway, next, .. } = reopening;
     session.next_head(now, Cause::GatewayReopen { gateway: gateway.clone() }, |head| {
         for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
@@ -190,7 +178,7 @@ pub fn draft(session: &Session<impl Desk>, reopening: &Reopening, now: Timestamp
 }
 
 /// Where the chain of a gateway's voice forks, with an entry of each branch.
-pub fn fork(session: &Session<impl Desk>, voice: PublicKey) -> Option<Fork> {
+pub fn fork(session: &Session, voice: PublicKey) -> Option<Fork> {
     fork_of(session.state().ok()?, voice)
 }
 

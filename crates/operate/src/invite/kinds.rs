@@ -44,7 +44,7 @@ pub const TTL: Seconds = Seconds::HOUR;
 pub const TTL_WITH_A_PERSON: Seconds = Seconds::DAY;
 
 impl Kind {
-    pub const fn of_invite(self) -> InviteKind {
+    pub(crate) const fn of_invite(self) -> InviteKind {
         match self {
             Self::Token => InviteKind::Token,
             Self::Key => InviteKind::Key,

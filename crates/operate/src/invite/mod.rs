@@ -26,11 +26,7 @@ use org::ledger::draft::Wish;
 use crate::gateway::mandate_of;
 use crate::key::SignerKeys;
 use crate::node::observed;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::head::NextHead;
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, NextHead, OperateError, Result, Session, Unsigned, Unwise};
 use crate::trust::versions::pinned_root;
 use kinds::Terms;
 
@@ -56,11 +52,7 @@ pub struct InviteWish {
 /// The longest that an invite may live.
 const MAX_TTL: Seconds = Seconds::DAY.times(366);
 
-pub async fn create(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    wish: &InviteWish,
-) -> Result<Made<(Invite, InviteCode)>, OperateError> {
+pub async fn create(session: &mut Session, keys: &SignerKeys, wish: &InviteWish) -> Result<Made<(Invite, InviteCode)>> {
     wish.check(session.known.signers.quorum.signers().len())?;
     let root = pinned_root(session).await?;
     let id = random::invite_id()?;
@@ -131,7 +123,7 @@ impl InviteWish {
 }
 
 /// Uses are handed out among the gateways, so that no two spend the same.
-fn rights(session: &Session<impl Desk>, at: &[NodeName], uses: Uses) -> Result<Vec<Right>, OperateError> {
+fn rights(session: &Session, at: &[NodeName], uses: Uses) -> Result<Vec<Right>> {
     let mut gateways: Vec<(&NodeName, PublicKey)> = Vec::new();
     for gateway in if at.is_empty() { std::slice::from_ref(&session.survey.gateway) } else { at } {
         let right = (gateway, mandate_of(&session.known, gateway)?.voice);
@@ -152,7 +144,7 @@ fn rights(session: &Session<impl Desk>, at: &[NodeName], uses: Uses) -> Result<V
 }
 
 /// Where an invite can be used: at gateways that have a right to it, and nowhere else.
-fn addresses_of(session: &Session<impl Desk>, rights: &[Right]) -> Vec<Address> {
+fn addresses_of(session: &Session, rights: &[Right]) -> Vec<Address> {
     let of = |right: &Right| {
         let listed = mandate_of(&session.known, &right.gateway).map(|mandate| mandate.addresses.clone());
         let listed = listed.unwrap_or_default();
@@ -163,13 +155,13 @@ fn addresses_of(session: &Session<impl Desk>, rights: &[Right]) -> Vec<Address> 
 }
 
 /// Every invite, as this home's own fold has it.
-pub async fn all(session: &mut Session<impl Desk>) -> Result<Vec<InviteView>, OperateError> {
+pub async fn all(session: &mut Session) -> Result<Vec<InviteView>> {
     let observed = observed(session).await?;
     Ok(views::invites(&*session.fold_here().await?, &observed))
 }
 
 /// By id, by the beginning of an id, or by label.
-pub async fn find(session: &mut Session<impl Desk>, wanted: &str) -> Result<InviteView, OperateError> {
+pub async fn find(session: &mut Session, wanted: &str) -> Result<InviteView> {
     let invites = all(session).await?.into_iter();
     let mut fits = invites.filter(|invite| invite.id.to_string().starts_with(wanted) || invite.label == wanted);
     let first = fits.next().filter(|_| !wanted.is_empty());
@@ -181,15 +173,11 @@ pub async fn find(session: &mut Session<impl Desk>, wanted: &str) -> Result<Invi
 }
 
 /// Machines that are already in stay, for the head lists them; whoever comes in later does not count.
-pub async fn revoke(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    id: InviteId,
-) -> Result<Made<Head>, OperateError> {
+pub async fn revoke(session: &mut Session, keys: &SignerKeys, id: InviteId) -> Result<Made<Head>> {
     session.publish_head(keys, |session, now| draft_revocation(session, id, now)).await
 }
 
-pub fn draft_revocation(session: &Session<impl Desk>, id: InviteId, now: Timestamp) -> Result<NextHead, OperateError> {
+pub fn draft_revocation(session: &Session, id: InviteId, now: Timestamp) -> Result<NextHead> {
     let wish = Wish { revoke_invites: vec![id], ..Wish::default() };
     session.next_head(now, (Cause::InviteRevoke { invite: id }, wish), |_| {})
 }

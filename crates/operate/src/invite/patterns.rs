@@ -17,8 +17,7 @@ use crate::invite::kinds::{Kind, Terms};
 use crate::invite::{InviteWish, create};
 use crate::key::SignerKeys;
 use crate::pending::Pending;
-use crate::session::desk::Desk;
-use crate::session::{OperateError, Session};
+use crate::session::{Result, Session};
 
 /// A pattern is good for so long; published with less than this left, it is made anew.
 const LIFE: Seconds = Seconds::DAY.times(90);
@@ -54,10 +53,7 @@ impl Patterns {
 }
 
 /// Holds the fleet's patterns against the invites that are open.
-pub(crate) async fn plan(
-    session: &mut Session<impl Desk>,
-    wanted: &BTreeMap<Name, InviteSpec>,
-) -> Result<Patterns, OperateError> {
+pub(crate) async fn plan(session: &mut Session, wanted: &BTreeMap<Name, InviteSpec>) -> Result<Patterns> {
     let now = clock::now();
     let mut patterns = Patterns { opens: wanted.clone(), closes: BTreeMap::new() };
     let state = session.folded().await?;
@@ -74,7 +70,7 @@ pub(crate) async fn plan(
     Ok(patterns)
 }
 
-fn still_fits(session: &Session<impl Desk>, spec: &InviteSpec, invite: &Invite, now: Timestamp) -> bool {
+fn still_fits(session: &Session, spec: &InviteSpec, invite: &Invite, now: Timestamp) -> bool {
     let approvers = (invite.approval == Approval::Human).then_some(invite.approvers);
     let here = mandate_of(&session.known, &session.survey.gateway);
     here.is_ok_and(|mandate| invite.right_of(mandate.voice).is_some())
@@ -84,11 +80,7 @@ fn still_fits(session: &Session<impl Desk>, spec: &InviteSpec, invite: &Invite, 
 }
 
 /// Makes what opens. What waits for other operators is left with the caller.
-pub async fn open(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    patterns: &Patterns,
-) -> Result<Vec<Pending>, OperateError> {
+pub async fn open(session: &mut Session, keys: &SignerKeys, patterns: &Patterns) -> Result<Vec<Pending>> {
     let mut waiting = Vec::new();
     for (name, spec) in &patterns.opens {
         let wish = InviteWish {

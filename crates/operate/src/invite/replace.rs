@@ -14,9 +14,7 @@ use crate::invite::kinds::Terms;
 use crate::invite::{InviteWish, create};
 use crate::key::SignerKeys;
 use crate::node::{check_revocable, revoke};
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, Result, Session, Unwise};
 
 /// What became of a node that was replaced.
 #[derive(Debug)]
@@ -31,12 +29,12 @@ pub struct Replaced {
 ///
 /// The invite comes first: cut off in between, nothing is lost, and running it again does the rest.
 pub async fn replace(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     node: &NodeView,
     ttl: Seconds,
     files: BTreeSet<Digest>,
-) -> Result<Replaced, OperateError> {
+) -> Result<Replaced> {
     let over = node.state == Standing::Revoked;
     if !over {
         check_revocable(&session.known, node)?;

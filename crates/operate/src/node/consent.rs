@@ -8,10 +8,8 @@ use org::report::Applied;
 use org::state::Standing;
 
 use crate::key::SignerKeys;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
 use crate::session::reports::reports;
-use crate::session::{OperateError, Session};
+use crate::session::{Result, Session, Unwise};
 
 /// What a node has on trial, by its own signed word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +20,7 @@ pub struct OnTrial {
 }
 
 /// What this node has on trial now; an error if nothing.
-pub async fn on_trial(session: &mut Session<impl Desk>, node: &NodeView) -> Result<OnTrial, OperateError> {
+pub async fn on_trial(session: &mut Session, node: &NodeView) -> Result<OnTrial> {
     if node.state == Standing::Revoked {
         return Err(Unwise::NodeRevoked(node.name.clone()).into());
     }
@@ -40,12 +38,7 @@ pub async fn on_trial(session: &mut Session<impl Desk>, node: &NodeView) -> Resu
 }
 
 /// By one signer: it broadens nothing, the threshold has signed what stays. Says when.
-pub async fn consent(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    node: &NodeView,
-    manifest: Digest,
-) -> Result<Timestamp, OperateError> {
+pub async fn consent(session: &mut Session, keys: &SignerKeys, node: &NodeView, manifest: Digest) -> Result<Timestamp> {
     let (node_key, name) = (node.node_key.digest(), &node.name);
     let body = |at: Timestamp| Consent { node_key, name: name.clone(), manifest, at };
     let said = session.say(keys, |session, now| session.seal(&body(now))).await?;

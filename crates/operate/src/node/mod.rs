@@ -19,21 +19,18 @@ use wire::control::{Answer, Call, Observed};
 use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::error::unwise::Unwise;
-use crate::session::head::NextHead;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{DeskError, Made, NextHead, OperateError, Result, Session, Unwise};
 
 /// Every machine, as this home's own fold has it.
-pub async fn all(session: &mut Session<impl Desk>) -> Result<Vec<NodeView>, OperateError> {
+pub async fn all(session: &mut Session) -> Result<Vec<NodeView>> {
     let observed = observed(session).await?;
     Ok(views::nodes(&*session.fold_here().await?, observed))
 }
 
 /// What the gateway saw of machines: its word, which is shown and decides nothing.
-pub(crate) async fn observed(session: &mut Session<impl Desk>) -> Result<BTreeMap<Digest, Observed>, OperateError> {
+pub(crate) async fn observed(session: &mut Session) -> Result<BTreeMap<Digest, Observed>> {
     let (mut all, mut after) = (BTreeMap::new(), None);
-    if session.desk().is_alone() {
+    if session.is_alone() {
         return Ok(all);
     }
     loop {
@@ -50,14 +47,14 @@ pub(crate) async fn observed(session: &mut Session<impl Desk>) -> Result<BTreeMa
 }
 
 /// The machine that holds a name now, or, if none does, the last that waited for it or had it.
-pub async fn find(session: &mut Session<impl Desk>, name: &NodeName) -> Result<NodeView, OperateError> {
+pub async fn find(session: &mut Session, name: &NodeName) -> Result<NodeView> {
     let named = all(session).await?.into_iter().filter(|node| node.name == *name);
     let best = named.max_by_key(|node| (node.state.is_live(), node.state != Standing::Revoked, node.enrolled_at));
     best.ok_or_else(|| OperateError::no_such("node", name))
 }
 
 /// Every machine that is a member.
-pub async fn members(session: &mut Session<impl Desk>) -> Result<Vec<NodeView>, OperateError> {
+pub async fn members(session: &mut Session) -> Result<Vec<NodeView>> {
     let mut nodes = all(session).await?;
     nodes.retain(|node| is_live(&session.known, node));
     Ok(nodes)
@@ -81,20 +78,12 @@ pub fn check_revocable(known: &Known, node: &NodeView) -> Result<(), Unwise> {
     Ok(())
 }
 
-pub async fn revoke(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    node: &NodeView,
-) -> Result<Made<Head>, OperateError> {
+pub async fn revoke(session: &mut Session, keys: &SignerKeys, node: &NodeView) -> Result<Made<Head>> {
     check_revocable(&session.known, node)?;
     session.publish_head(keys, |session, now| draft_revocation(session, node, now)).await
 }
 
-pub fn draft_revocation(
-    session: &Session<impl Desk>,
-    node: &NodeView,
-    now: Timestamp,
-) -> Result<NextHead, OperateError> {
+pub fn draft_revocation(session: &Session, node: &NodeView, now: Timestamp) -> Result<NextHead> {
     let node_key = node.node_key.digest();
     let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
     session.next_head(now, (cause, Wish { revoke_keys: vec![node_key], ..Wish::default() }), |_| {})

@@ -4,17 +4,11 @@ use identity::head::{Cause, Head};
 use identity::principal::{Kind, Principal};
 
 use crate::key::SignerKeys;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, Result, Session, Unwise};
 
 /// From the new head on nobody believes this principal, and no gateway issues for it. The machines that it was on
 /// stay what they are.
-pub async fn revoke(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    principal: &Principal,
-) -> Result<Made<Head>, OperateError> {
+pub async fn revoke(session: &mut Session, keys: &SignerKeys, principal: &Principal) -> Result<Made<Head>> {
     if principal.kind() == Kind::Node {
         return Err(Unwise::NodeByKey.into());
     }

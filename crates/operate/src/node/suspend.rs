@@ -6,18 +6,16 @@ use org::suspend::{LONGEST, Suspension, is_plain};
 
 use crate::key::SignerKeys;
 use crate::node::check_revocable;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::{OperateError, Session};
+use crate::session::{Result, Session, Unwise};
 
 /// Says until when.
 pub async fn suspend(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     node: &NodeView,
     span: Seconds,
     reason: &str,
-) -> Result<Timestamp, OperateError> {
+) -> Result<Timestamp> {
     check_revocable(&session.known, node)?;
     if span.0 == 0 || span > LONGEST {
         return Err(Unwise::SuspensionSpan.into());

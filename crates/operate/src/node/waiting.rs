@@ -20,8 +20,7 @@ use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::pending::signed_by;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{Made, OperateError, Session};
+use crate::session::{DeskError, Made, Result, Session};
 
 /// A machine that waits. Everything but its address and its times was checked against signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +119,7 @@ pub fn choose(mut cut: Vec<CutOff>, name: &NodeName, key: Option<&str>) -> Resul
 }
 
 /// Every machine that waits, and, in words, what the gateway showed that does not hold.
-pub async fn all(session: &mut Session<impl Desk>) -> Result<(Vec<Waiting>, Vec<String>), OperateError> {
+pub async fn all(session: &mut Session) -> Result<(Vec<Waiting>, Vec<String>)> {
     let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None);
     loop {
         let Answer::Waiting { waiting, next } = session.ask(Call::Waiting { after }).await? else {
@@ -193,7 +192,7 @@ fn voices(known: &Known, said: &Envelope, about: Digest) -> Vec<SignerName> {
 }
 
 /// Every machine whose admission does not count, or that contests a name, in the order of names: by the ledger, folded here.
-pub async fn cut_off(session: &mut Session<impl Desk>) -> Result<Vec<CutOff>, OperateError> {
+pub async fn cut_off(session: &mut Session) -> Result<Vec<CutOff>> {
     let state = session.folded().await?;
     let waits = state.members.values().filter(|member| state.standing(member) == Standing::Waiting);
     let mut all: Vec<CutOff> = waits.map(CutOff::of).collect();
@@ -202,17 +201,13 @@ pub async fn cut_off(session: &mut Session<impl Desk>) -> Result<Vec<CutOff>, Op
 }
 
 /// The signer who speaks here.
-pub fn speaker(session: &Session<impl Desk>, keys: &SignerKeys) -> Result<SignerName, OperateError> {
+pub fn speaker(session: &Session, keys: &SignerKeys) -> Result<SignerName> {
     let (own, _) = keys.author(session.memory.signer.as_ref(), &session.known.signers.quorum)?;
     Ok(own.clone())
 }
 
 /// Lists a machine that waits: a leaf is the approval, and outlives its invite and its gateway.
-pub async fn list(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    waits: &CutOff,
-) -> Result<Made<Head>, OperateError> {
+pub async fn list(session: &mut Session, keys: &SignerKeys, waits: &CutOff) -> Result<Made<Head>> {
     session
         .publish_head(keys, |session, now| {
             let cause = Cause::NodeList { name: waits.name.clone(), node_key: waits.node_key.digest() };
@@ -222,12 +217,7 @@ pub async fn list(
 }
 
 /// One signer's word about a claim, or about a waiver. Words add up in the ledger; a no stands.
-pub async fn decide(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    about: Digest,
-    verdict: Verdict,
-) -> Result<(), OperateError> {
+pub async fn decide(session: &mut Session, keys: &SignerKeys, about: Digest, verdict: Verdict) -> Result<()> {
     session.say(keys, |session, _| session.seal(&Decision { about, verdict })).await?;
     Ok(())
 }

@@ -5,16 +5,13 @@ use identity::glob::NameGlob;
 use identity::id::Digest;
 use identity::principal::SignerName;
 use identity::time::{Seconds, Timestamp};
-use org::approve::{Verdict, Waiver};
+use org::approve::Waiver;
 use serde::Serialize;
 use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::node::waiting::decide;
 use crate::pending::signed_by;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::{OperateError, Session};
+use crate::session::{OperateError, Result, Session, Unwise};
 
 /// A waiver, and those of today's signers who gave it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,12 +26,7 @@ pub struct Waived {
 }
 
 /// Says yes beforehand, by the signer whose key is at hand.
-pub async fn waive(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    names: &[NameGlob],
-    ttl: Seconds,
-) -> Result<Waived, OperateError> {
+pub async fn waive(session: &mut Session, keys: &SignerKeys, names: &[NameGlob], ttl: Seconds) -> Result<Waived> {
     if ttl.0 == 0 || ttl > Waiver::LONGEST {
         return Err(Unwise::WaiverSpan.into());
     }
@@ -45,7 +37,7 @@ pub async fn waive(
 
 /// Says yes to what another signer said: the same bytes, so that the two add up. They are the ones that were shown:
 /// a gateway that is asked again could hand over others.
-pub async fn join(session: &mut Session<impl Desk>, keys: &SignerKeys, shown: Waived) -> Result<Waived, OperateError> {
+pub async fn join(session: &mut Session, keys: &SignerKeys, shown: Waived) -> Result<Waived> {
     if shown.signed.is_empty() {
         return Err(Unwise::WaiverUnsigned(shown.id).into());
     }
@@ -53,13 +45,8 @@ pub async fn join(session: &mut Session<impl Desk>, keys: &SignerKeys, shown: Wa
     read(&session.known, waiver)
 }
 
-/// Ends a waiver before its time: one signer's no is enough, and stands.
-pub async fn end(session: &mut Session<impl Desk>, keys: &SignerKeys, shown: &Waived) -> Result<(), OperateError> {
-    decide(session, keys, shown.id, Verdict::Deny).await
-}
-
 /// By the beginning of its id.
-pub async fn find(session: &mut Session<impl Desk>, wanted: &str) -> Result<Waived, OperateError> {
+pub async fn find(session: &mut Session, wanted: &str) -> Result<Waived> {
     let mut fits = all(session).await?.into_iter().filter(|waived| waived.id.to_string().starts_with(wanted));
     let first = fits.next().filter(|_| !wanted.is_empty());
     let first = first.ok_or_else(|| OperateError::no_such("waiver", wanted))?;
@@ -70,7 +57,7 @@ pub async fn find(session: &mut Session<impl Desk>, wanted: &str) -> Result<Waiv
 }
 
 /// All that the ledger has; what is in them is read from their bytes here.
-pub async fn all(session: &mut Session<impl Desk>) -> Result<Vec<Waived>, OperateError> {
+pub async fn all(session: &mut Session) -> Result<Vec<Waived>> {
     let state = session.folded().await?;
     let waivers = state.open_waivers().cloned();
     let mut read = waivers.map(|waiver| read(&session.known, waiver)).collect::<Result<Vec<_>, _>>()?;
@@ -78,7 +65,7 @@ pub async fn all(session: &mut Session<impl Desk>) -> Result<Vec<Waived>, Operat
     Ok(read)
 }
 
-fn read(known: &Known, envelope: Envelope) -> Result<Waived, OperateError> {
+fn read(known: &Known, envelope: Envelope) -> Result<Waived> {
     let Waiver { names, from, until } = envelope.peek(Some(known.org()))?;
     let signed = signed_by(&known.signers.quorum, &envelope);
     Ok(Waived { id: envelope.digest(), names, from, until, signed, envelope })

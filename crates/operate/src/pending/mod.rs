@@ -187,6 +187,9 @@ pub(crate) fn signed_by(quorum: &Quorum, envelope: &Envelope) -> Vec<SignerName>
     signed.map(|signer| signer.name.clone()).collect()
 }
 
+/// A head that comes alone.
+const HEAD: &str = "head";
+
 /// What a file with such a head is called by.
 const fn named(cause: &Cause) -> &'static str {
     match cause {
@@ -205,7 +208,7 @@ const fn named(cause: &Cause) -> &'static str {
         | Cause::GatewayReopen { .. }
         | Cause::FleetPublish
         | Cause::FleetRollback { .. }
-        | Cause::PrincipalRevoke { .. } => "head",
+        | Cause::PrincipalRevoke { .. } => HEAD,
     }
 }
 
@@ -238,23 +241,10 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
         (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => Ok(vec![need("head that turns trust", current, head)]),
         (Cause::GatewayReopen { .. }, invites) if invites.iter().all(|it| it.kind() == Invite::KIND) => {
             let invites = invites.iter().map(|invite| need("invite", current, invite));
-            Ok(invites.chain([need("head", current, head)]).collect())
+            Ok(invites.chain([need(HEAD, current, head)]).collect())
         }
-        (
-            Cause::Founding
-            | Cause::Refresh
-            | Cause::NodeRevoke { .. }
-            | Cause::NodeList { .. }
-            | Cause::InviteRevoke { .. }
-            | Cause::MandateChange { .. }
-            | Cause::GatewayAdd { .. }
-            | Cause::GatewayMove { .. }
-            | Cause::GatewayRemove { .. }
-            | Cause::FleetPublish
-            | Cause::FleetRollback { .. }
-            | Cause::PrincipalRevoke { .. },
-            [],
-        ) => Ok(vec![need("head", current, head)]),
+        // Others come with what they name.
+        (cause, []) if named(cause) == HEAD => Ok(vec![need(HEAD, current, head)]),
         _ => Err(BadPending::OtherCause),
     }
 }

@@ -12,11 +12,8 @@ use org::state::HeadRecord;
 use super::heads::extend;
 use crate::key::SignerKeys;
 use crate::replica::roll::Roll;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
 use crate::session::fold::whole_head;
-use crate::session::head::NextHead;
-use crate::session::{Made, OperateError, Session, maps};
+use crate::session::{Made, NextHead, OperateError, Result, Session, Unwise, maps};
 use crate::signer::{describe, weigh};
 
 /// The way round: which head is followed, and what the next one would say differently from the one in force.
@@ -36,7 +33,7 @@ pub struct Detour {
 
 /// Looks what it would be to follow this head, by its version or the beginning of its digest, instead of the one in force.
 /// Nothing is signed.
-pub async fn plan(session: &mut Session<impl Desk>, said: &str, now: Timestamp) -> Result<Detour, OperateError> {
+pub async fn plan(session: &mut Session, said: &str, now: Timestamp) -> Result<Detour> {
     let follows = head_said(session, said).await?;
     let leaves = match follows.head.members {
         Some(root) => maps::published_as(session, root).await?.leaves,
@@ -66,15 +63,11 @@ pub async fn plan(session: &mut Session<impl Desk>, said: &str, now: Timestamp) 
     Ok(detour)
 }
 
-pub async fn go(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    detour: &Detour,
-) -> Result<Made<Head>, OperateError> {
+pub async fn go(session: &mut Session, keys: &SignerKeys, detour: &Detour) -> Result<Made<Head>> {
     session.publish_head(keys, |session, now| draft(session, detour, now)).await
 }
 
-fn draft(session: &Session<impl Desk>, detour: &Detour, now: Timestamp) -> Result<NextHead, OperateError> {
+fn draft(session: &Session, detour: &Detour, now: Timestamp) -> Result<NextHead> {
     let own = &session.known.head;
     if detour.goes_round.1 != own.digest {
         return Err(Unwise::HeadSince(own.head.version).into());
@@ -91,7 +84,7 @@ fn draft(session: &Session<impl Desk>, detour: &Detour, now: Timestamp) -> Resul
 }
 
 /// A head of the signers in force, other than the one in force.
-async fn head_said(session: &mut Session<impl Desk>, said: &str) -> Result<HeadRecord, OperateError> {
+async fn head_said(session: &mut Session, said: &str) -> Result<HeadRecord> {
     let state = session.folded().await?;
     let prefix = said.to_ascii_lowercase();
     let by_digest = |head: &Held<'_>| prefix.len() >= 8 && head.digest().to_string().starts_with(&prefix);

@@ -12,11 +12,8 @@ use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::replica::published::nodes;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::head::Aim;
 use crate::session::timely::MANDATE;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Aim, Made, Result, Session, Unwise};
 
 /// What a person was shown, and said yes to.
 #[derive(Debug, Clone)]
@@ -33,11 +30,11 @@ pub struct FleetDraft {
 
 /// Publishes what was staged.
 pub async fn publish(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     named: &Compiled,
     draft: &FleetDraft,
-) -> Result<Made<Head>, OperateError> {
+) -> Result<Made<Head>> {
     session
         .publish_head(keys, |session, now| {
             check_plan(&session.known, named, draft.planned_on)?;
@@ -57,7 +54,7 @@ pub async fn publish(
 }
 
 /// Renews freshness and mandates; changes nothing else.
-pub async fn refresh(session: &mut Session<impl Desk>, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
+pub async fn refresh(session: &mut Session, keys: &SignerKeys) -> Result<Made<Head>> {
     session.publish_head(keys, |session, now| session.next_head(now, Cause::Refresh, |head| extend(head, now))).await
 }
 

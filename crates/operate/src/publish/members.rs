@@ -10,9 +10,8 @@ use org::state::State;
 
 use crate::node;
 use crate::replica::published::Published;
-use crate::session::desk::Desk;
-use crate::session::error::distrust::Distrust;
-use crate::session::{OperateError, Session};
+use crate::session::error::Distrust;
+use crate::session::{OperateError, Result, Session};
 
 /// A member by the ledger, as it was folded here.
 #[derive(Debug, Clone)]
@@ -23,10 +22,10 @@ pub struct Member {
 
 /// Every member, in the order of names, by the entries alone. `told` hears how many entries are folded, of how many.
 pub(super) async fn all(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     published: Option<&Published>,
     mut told: impl FnMut(usize, usize),
-) -> Result<Vec<Member>, OperateError> {
+) -> Result<Vec<Member>> {
     let state = session.folded().await?;
     told(state.members.len(), state.members.len());
     let leaves = published.into_iter().flat_map(Published::nodes);

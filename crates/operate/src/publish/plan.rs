@@ -20,11 +20,9 @@ use super::schema::CommonSchema;
 use super::shortening::{Warning, warnings};
 use crate::invite::patterns::{self, Patterns};
 use crate::replica::published::{Published, nodes};
-use crate::session::desk::Desk;
-use crate::session::error::distrust::Distrust;
-use crate::session::error::{lines, quoted};
+use crate::session::error::{Distrust, lines, quoted};
 use crate::session::reports::reports;
-use crate::session::{OperateError, Session, maps};
+use crate::session::{OperateError, Result, Session, maps};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -83,7 +81,7 @@ impl Prepared {
 
     /// A name without a leaf is free for the next key that a gateway lets in under it. So nobody loses a leaf unsaid, but
     /// for those whom a person names.
-    pub fn check_gone(&self, without: &[NodeName]) -> Result<(), OperateError> {
+    pub fn check_gone(&self, without: &[NodeName]) -> Result<()> {
         let vanished = self.gone.iter().filter(|gone| !gone.revoked && !gone.left && !without.contains(&gone.name));
         let doubts: Vec<_> =
             vanished.map(|gone| Distrust::Vanished { name: gone.name.clone(), published: gone.node_key }).collect();
@@ -98,7 +96,7 @@ impl Prepared {
 }
 
 pub async fn fleet(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     fleet: &Fleet,
     told: impl FnMut(usize, usize),
 ) -> Result<Prepared, PlanError> {
@@ -124,11 +122,8 @@ pub async fn fleet(
 }
 
 /// Which schema the machines read is what they say of themselves; nothing where no gateway tells.
-async fn common_schema(
-    session: &mut Session<impl Desk>,
-    members: &[Member],
-) -> Result<Option<CommonSchema>, OperateError> {
-    if session.desk().is_alone() {
+async fn common_schema(session: &mut Session, members: &[Member]) -> Result<Option<CommonSchema>> {
+    if session.is_alone() {
         return Ok(None);
     }
     Ok(Some(CommonSchema::of(members, &reports(session, 0).await?.0)))
@@ -136,7 +131,7 @@ async fn common_schema(
 
 /// What going back to an earlier map would do.
 pub async fn rollback(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     root: Digest,
     told: impl FnMut(usize, usize),
 ) -> Result<Prepared, PlanError> {
@@ -149,7 +144,7 @@ pub async fn rollback(
 }
 
 async fn prepare(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     published: Option<Published>,
     members: Vec<Member>,
     compiled: Compiled,

@@ -13,15 +13,13 @@ use super::heads::{check_plan, meaning};
 use crate::key::SignerKeys;
 use crate::replica::kept::manifests_of;
 use crate::replica::published::Published;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
 use crate::session::fold::whole_head;
-use crate::session::head::{Aim, span};
-use crate::session::{Made, OperateError, Session};
+use crate::session::head::span;
+use crate::session::{Aim, Made, OperateError, Result, Session, Unwise};
 
 /// The head to go back to: the one with this version, or the last whose map was another than the present one. Of
 /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
-pub async fn head_before(session: &mut Session<impl Desk>, wanted: Option<u64>) -> Result<Head, OperateError> {
+pub async fn head_before(session: &mut Session, wanted: Option<u64>) -> Result<Head> {
     let state = session.folded().await?;
     let mut heads: BTreeMap<u64, Held<'_>> = BTreeMap::new();
     for head in state.heads() {
@@ -29,7 +27,7 @@ pub async fn head_before(session: &mut Session<impl Desk>, wanted: Option<u64>) 
     }
     let now = &session.known.head.head;
     let found = if let Some(version) = wanted {
-        let head = heads.remove(&version).ok_or_else(|| OperateError::no_such("head", version))?;
+        let head = heads.remove(&version).ok_or_else(|| OperateError::no_such("head", &version))?;
         if version >= now.version {
             return Err(Unwise::InForce(version).into());
         }
@@ -51,12 +49,12 @@ pub async fn head_before(session: &mut Session<impl Desk>, wanted: Option<u64>) 
 }
 
 pub async fn roll_back(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     named: &Compiled,
     to: &Head,
     planned_on: Option<Digest>,
-) -> Result<Made<Head>, OperateError> {
+) -> Result<Made<Head>> {
     session
         .publish_head(keys, |session, now| {
             check_plan(&session.known, named, planned_on)?;

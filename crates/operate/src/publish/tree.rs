@@ -8,16 +8,10 @@ use manifest::stored::Manifest;
 use org::state::State;
 use wire::tree::{Contents, ForNode};
 
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::{OperateError, Session, maps};
+use crate::session::{OperateError, Result, Session, Unwise, maps};
 
 /// Everything that the head in force names. `told` hears for how many nodes it is there, of how many.
-pub async fn tree(
-    session: &mut Session<impl Desk>,
-    now: Timestamp,
-    mut told: impl FnMut(usize, usize),
-) -> Result<Contents, OperateError> {
+pub async fn tree(session: &mut Session, now: Timestamp, mut told: impl FnMut(usize, usize)) -> Result<Contents> {
     session.known.head.head.fleet.as_ref().ok_or(Unwise::NothingPublished)?;
     let published = maps::published(session).await?.ok_or(Unwise::NothingPublished)?;
     let state = session.folded().await?;

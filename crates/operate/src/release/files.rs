@@ -8,10 +8,7 @@ use identity::time::Seconds;
 use org::refusal::Refusal;
 use wire::control::{Answer, BYTES_PER_CALL, Call, MissingFile};
 
-use crate::session::desk::refused::refusal;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::error::unwise::Unwise;
-use crate::session::{OperateError, Session};
+use crate::session::{DeskError, OperateError, Result, Session, Unwise};
 
 /// A gateway that keeps saying that it has less is not fed for ever.
 const TRIES: usize = 3;
@@ -24,11 +21,7 @@ pub struct Sent {
 }
 
 /// Hands in those of these files that are missing. `told` hears how much is done.
-pub(crate) async fn hand_in(
-    session: &mut Session<impl Desk>,
-    files: &[&[u8]],
-    mut told: impl FnMut(Sent),
-) -> Result<(), OperateError> {
+pub(crate) async fn hand_in(session: &mut Session, files: &[&[u8]], mut told: impl FnMut(Sent)) -> Result<()> {
     let files: BTreeMap<Digest, &[u8]> = files.iter().map(|bytes| (Digest::of(bytes), *bytes)).collect();
     let missing = missing(session, files.keys().copied().collect()).await?;
     let wanted: Vec<_> = missing.iter().filter_map(|gap| Some((gap, *files.get(&gap.digest)?))).collect();
@@ -41,10 +34,7 @@ pub(crate) async fn hand_in(
     Ok(())
 }
 
-pub(crate) async fn missing(
-    session: &mut Session<impl Desk>,
-    digests: Vec<Digest>,
-) -> Result<Vec<MissingFile>, OperateError> {
+pub(crate) async fn missing(session: &mut Session, digests: Vec<Digest>) -> Result<Vec<MissingFile>> {
     match session.ask(Call::FilesMissing { digests }).await? {
         Answer::FilesMissing { missing } => Ok(missing),
         _ => Err(DeskError::OtherAnswer.into()),
@@ -52,11 +42,11 @@ pub(crate) async fn missing(
 }
 
 async fn hand_in_one(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     MissingFile { digest, have }: MissingFile,
     bytes: &[u8],
     mut told: impl FnMut(u64),
-) -> Result<(), OperateError> {
+) -> Result<()> {
     let size = bytes.len() as u64;
     let (mut at, mut setbacks) = (have.min(size.saturating_sub(1)), 0);
     while at < size {
@@ -83,7 +73,7 @@ async fn hand_in_one(
 }
 
 /// Has the gateway remove what nothing names: how many files, and bytes.
-pub async fn sweep(session: &mut Session<impl Desk>, unused_for: Seconds) -> Result<(u64, u64), OperateError> {
+pub async fn sweep(session: &mut Session, unused_for: Seconds) -> Result<(u64, u64)> {
     match session.ask(Call::FilesSweep { unused_for }).await? {
         Answer::FilesSwept { files, bytes } => Ok((files, bytes)),
         _ => Err(DeskError::OtherAnswer.into()),
@@ -91,5 +81,5 @@ pub async fn sweep(session: &mut Session<impl Desk>, unused_for: Seconds) -> Res
 }
 
 fn is_malformed(why: &OperateError) -> bool {
-    matches!(why, OperateError::Desk(why) if matches!(refusal(why), Some(Refusal::Malformed { .. })))
+    matches!(why, OperateError::Desk(why) if matches!(why.refusal(), Some(Refusal::Malformed { .. })))
 }

@@ -10,10 +10,7 @@ use org::release::{Agent, AgentVersion, MAX_FILE, Release};
 
 use crate::key::SignerKeys;
 use crate::release::files::Sent;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, OperateError, Result, Session, Unsigned, Unwise};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAgent {
@@ -54,7 +51,7 @@ pub struct Releases {
 }
 
 /// What was published, as signed; the gateway's word alone does not count.
-pub async fn all(session: &mut Session<impl Desk>) -> Result<Releases, OperateError> {
+pub async fn all(session: &mut Session) -> Result<Releases> {
     let state = session.folded().await?;
     let sets = session.known.signer_sets();
     let opened = state.releases.values().map(|record| &record.envelope).filter_map(|envelope| {
@@ -74,11 +71,11 @@ pub async fn all(session: &mut Session<impl Desk>) -> Result<Releases, OperateEr
 /// Hands the programs and their list in, then publishes a release of them: in place of those for the same
 /// platforms, beside the others.
 pub async fn publish(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     programs: &[(Agent, Vec<u8>)],
     told: impl FnMut(Sent),
-) -> Result<Made<Release>, OperateError> {
+) -> Result<Made<Release>> {
     let agents: Vec<Agent> = programs.iter().map(|(agent, _)| agent.clone()).collect();
     let before = all(session).await?;
     let number = before.all.iter().map(|(_, release)| release.number).max();

@@ -26,7 +26,7 @@ pub fn nodes(leaves: &[Leaf]) -> impl Iterator<Item = &NodeLeaf> {
 
 impl Published {
     /// To be compared with.
-    pub fn as_compared(published: Option<&Self>) -> diff::Published {
+    pub(crate) fn as_compared(published: Option<&Self>) -> diff::Published {
         let compared = |it: &Self| diff::Published { leaves: it.leaves.clone(), manifests: it.manifests.clone() };
         published.map(compared).unwrap_or_default()
     }

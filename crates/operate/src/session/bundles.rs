@@ -6,11 +6,10 @@ use identity::head::TrustLine;
 use wire::control::{Answer, Call};
 use wire::known::Known;
 
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{OperateError, Session};
+use crate::session::{DeskError, Result, Session};
 
 /// The bundles that the gateway has. What is not signed is none.
-pub(crate) async fn told(session: &mut Session<impl Desk>) -> Result<Vec<Envelope>, OperateError> {
+pub(crate) async fn told(session: &mut Session) -> Result<Vec<Envelope>> {
     match session.ask(Call::Bundles {}).await? {
         Answer::Bundles { bundles } => Ok(bundles),
         _ => Err(DeskError::OtherAnswer.into()),
@@ -18,7 +17,7 @@ pub(crate) async fn told(session: &mut Session<impl Desk>) -> Result<Vec<Envelop
 }
 
 /// Keeps what the head names, once there is something trusted that is not here yet.
-pub(super) async fn keep_trusted(session: &mut Session<impl Desk>) -> Result<(), OperateError> {
+pub(super) async fn keep_trusted(session: &mut Session) -> Result<()> {
     let is_here = |line: &TrustLine| session.folder.has_bundle(line.bundle);
     let mut trusted = session.known.head.head.trust.iter().filter(|line| line.state.is_trusted());
     // The gateway may know itself that it lacks something.

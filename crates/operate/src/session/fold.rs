@@ -16,12 +16,11 @@ use org::state::{HeadRecord, State};
 use wire::control::{Answer, Call};
 
 use crate::replica::{self, Read, Replica, ReplicaError};
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{OperateError, Session, maps};
+use crate::session::{DeskError, OperateError, Result, Session, maps};
 
-impl<D: Desk> Session<D> {
+impl Session {
     /// What this home's own copy of the ledger says, brought up to date.
-    pub(crate) async fn folded(&mut self) -> Result<Arc<State>, OperateError> {
+    pub(crate) async fn folded(&mut self) -> Result<Arc<State>> {
         // Once per command, unless the ledger moved.
         if let Some(state) = self.fold.as_ref().filter(|state| self.is_whole(state)) {
             return Ok(Arc::clone(state));
@@ -36,7 +35,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// For who only looks: what is here, also if a gateway counts what it does not bring, or brings what is not taken.
-    pub(crate) async fn fold_here(&mut self) -> Result<Arc<State>, OperateError> {
+    pub(crate) async fn fold_here(&mut self) -> Result<Arc<State>> {
         match self.folded().await {
             Ok(state) => return Ok(state),
             Err(OperateError::LedgerBehind | OperateError::NotBrought(_)) => {}
@@ -50,7 +49,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// What was folded last.
-    pub(crate) fn state(&self) -> Result<&State, OperateError> {
+    pub(crate) fn state(&self) -> Result<&State> {
         self.fold.as_deref().ok_or(OperateError::LedgerBehind)
     }
 
@@ -72,7 +71,7 @@ impl<D: Desk> Session<D> {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
         let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none() && !self.survey.is_odd();
         let is_kept = replica::path(&self.folder).exists();
-        if (self.desk.is_alone() || (has_all && is_kept)) && !self.memory.beside {
+        if (self.is_alone() || (has_all && is_kept)) && !self.memory.beside {
             return;
         }
         match Box::pin(self.replica()).await {
@@ -88,10 +87,10 @@ impl<D: Desk> Session<D> {
     }
 
     /// This home's copy, with all that the gateway has.
-    pub(crate) async fn replica(&mut self) -> Result<Replica, OperateError> {
+    pub(crate) async fn replica(&mut self) -> Result<Replica> {
         let before = self.fold.clone().zip(self.extent).map(|(state, extent)| Read { state, extent });
         let mut replica = Replica::open_again(&self.folder, &self.known, before)?;
-        if self.desk.is_alone() {
+        if self.is_alone() {
             return Ok(replica);
         }
         // One that is held back may have a branch of its chain that is no longer than what is here.
@@ -126,7 +125,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// The members' map of the head in force, if it is not here: without it nobody is known to be listed.
-    async fn fetch_map(&mut self, replica: &mut Replica) -> Result<(), OperateError> {
+    async fn fetch_map(&mut self, replica: &mut Replica) -> Result<()> {
         let root = replica.state.head().and_then(|record| record.head.members);
         let Some(root) = root.filter(|_| replica.state.leaves().is_none()) else { return Ok(()) };
         match maps::published_as(self, root).await {
@@ -139,12 +138,12 @@ impl<D: Desk> Session<D> {
 }
 
 /// Every entry, as this home has it.
-pub(crate) async fn entries(session: &mut Session<impl Desk>) -> Result<Vec<SignedEntry>, OperateError> {
+pub(crate) async fn entries(session: &mut Session) -> Result<Vec<SignedEntry>> {
     Ok(Box::pin(session.replica()).await?.ledger.all_entries().map_err(ReplicaError::from)?)
 }
 
 /// Every entry that the gateway has, in the order of arrival.
-pub(crate) async fn entries_told(session: &mut Session<impl Desk>) -> Result<Vec<Envelope>, OperateError> {
+pub(crate) async fn entries_told(session: &mut Session) -> Result<Vec<Envelope>> {
     let (mut all, mut after) = (Vec::new(), 0);
     loop {
         let Answer::Entries { entries, next } = session.ask(Call::Entries { after }).await? else {
@@ -160,7 +159,7 @@ pub(crate) async fn entries_told(session: &mut Session<impl Desk>) -> Result<Vec
 }
 
 /// Of older heads this home has most on its disk alone.
-pub(crate) async fn whole_head(session: &mut Session<impl Desk>, head: Held<'_>) -> Result<HeadRecord, OperateError> {
+pub(crate) async fn whole_head(session: &mut Session, head: Held<'_>) -> Result<HeadRecord> {
     if let Held::Whole(record) = head {
         return Ok(record.clone());
     }

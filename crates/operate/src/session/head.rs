@@ -10,9 +10,8 @@ use org::ledger::signers::Signers;
 use org::state::State;
 
 use crate::replica::roll::Roll;
-use crate::session::desk::Desk;
 use crate::session::timely::Reliance;
-use crate::session::{OperateError, Session};
+use crate::session::{Result, Session};
 
 /// Nobody can renew a head more often than once a day.
 const SHORTEST: Seconds = Seconds::DAY;
@@ -45,14 +44,14 @@ pub struct NextHead {
     pub roll: Roll,
 }
 
-impl<D: Desk> Session<D> {
+impl Session {
     /// The head that follows the present one, and why.
     pub fn next_head<'m>(
         &self,
         now: Timestamp,
         aim: impl Into<Aim<'m>>,
         change: impl FnOnce(&mut Head),
-    ) -> Result<NextHead, OperateError> {
+    ) -> Result<NextHead> {
         self.next_head_on(self.state()?, now, aim.into(), change)
     }
 
@@ -63,7 +62,7 @@ impl<D: Desk> Session<D> {
         now: Timestamp,
         Aim { cause, wish, meaning }: Aim<'_>,
         change: impl FnOnce(&mut Head),
-    ) -> Result<NextHead, OperateError> {
+    ) -> Result<NextHead> {
         // Whoever looked at the clock dates by it; else nothing is dated back.
         let by_clock = match self.reliance {
             Reliance::Trusted | Reliance::Resets => true,
@@ -87,10 +86,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// What the head that is about to be made would do to machines.
-    pub async fn next_roll(
-        &mut self,
-        draft: impl FnOnce(&Self, Timestamp) -> Result<NextHead, OperateError>,
-    ) -> Result<Roll, OperateError> {
+    pub async fn next_roll(&mut self, draft: impl FnOnce(&Self, Timestamp) -> Result<NextHead>) -> Result<Roll> {
         Box::pin(self.folded()).await?;
         Ok(draft(self, clock::now())?.roll)
     }

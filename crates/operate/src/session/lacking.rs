@@ -3,14 +3,13 @@
 use wire::control::Call;
 
 use crate::replica::{Replica, ReplicaError};
-use crate::session::desk::Desk;
 use crate::session::stage::{self, Staging};
-use crate::session::{OperateError, Session};
+use crate::session::{Result, Session};
 
 /// A gateway that lacks more than this many pages is not mended by a home.
 const MOST_PAGES: usize = 1_000;
 
-pub(super) async fn hand_over(session: &mut Session<impl Desk>) -> Result<(), OperateError> {
+pub(super) async fn hand_over(session: &mut Session) -> Result<()> {
     let has_all = session.survey.frontier.covers_all(&session.memory.pulled);
     if has_all && session.survey.halt.is_none() {
         return Ok(());
@@ -34,7 +33,7 @@ pub(super) async fn hand_over(session: &mut Session<impl Desk>) -> Result<(), Op
 }
 
 /// A gateway that is held back and has as much as this home may lack the map, or not know that its chain forks.
-async fn hand_rest(session: &mut Session<impl Desk>, replica: &Replica) -> Result<(), OperateError> {
+async fn hand_rest(session: &mut Session, replica: &Replica) -> Result<()> {
     let (mut page, _) = replica.ledger.beyond(&replica.state, &session.survey.frontier).map_err(ReplicaError::from)?;
     page.extend(replica.ledger.branches(&replica.state).map_err(ReplicaError::from)?);
     if !page.is_empty() {

@@ -8,19 +8,19 @@ use wire::control::{Answer, Call, Survey};
 use wire::known::BadKnowledge;
 
 use crate::folder::{Memory, OperatorFolder};
-use crate::session::desk::{Desk, DeskError};
 use crate::session::reports::{Heard, reports};
 use crate::session::timely::{self, Reliance};
-use crate::session::{OperateError, Session, bundles, lacking};
+use crate::session::{Desk, DeskError, OperateError, Result, Session, bundles, lacking};
 
 /// No org publishes so often: whoever claims to be further ahead than this wants to use the numbers up.
 const LARGEST_JUMP: u64 = 1_000_000;
 
-impl<D: Desk> Session<D> {
+impl Session {
     /// Looks what is so, takes over what this home lacks, and hands over what the gateway lacks.
-    pub async fn begin(folder: OperatorFolder, mut desk: D) -> Result<Self, OperateError> {
+    pub async fn begin(folder: OperatorFolder, desk: impl Desk + 'static) -> Result<Self> {
+        let mut desk: Box<dyn Desk> = Box::new(desk);
         let (known, memory) = (folder.known()?, folder.memory()?);
-        let survey = ask_survey(&mut desk, &memory).await?;
+        let survey = ask_survey(desk.as_mut(), &memory).await?;
         let newest = timely::newest(&known, &memory);
         let mut session = Self {
             folder,
@@ -44,19 +44,19 @@ impl<D: Desk> Session<D> {
         Ok(session)
     }
 
-    pub(crate) async fn look_again(&mut self) -> Result<(), OperateError> {
+    pub(crate) async fn look_again(&mut self) -> Result<()> {
         self.survey_again().await?;
         self.compare().await
     }
 
-    pub(super) async fn survey_again(&mut self) -> Result<(), OperateError> {
-        self.survey = ask_survey(&mut self.desk, &self.memory).await?;
+    pub(super) async fn survey_again(&mut self) -> Result<()> {
+        self.survey = ask_survey(self.desk.as_mut(), &self.memory).await?;
         Ok(())
     }
 
     /// A gateway that lacks something is handed it, not accused.
-    async fn compare(&mut self) -> Result<(), OperateError> {
-        if !self.desk.is_alone() {
+    async fn compare(&mut self) -> Result<()> {
+        if !self.is_alone() {
             // What cannot be handed over now is by the next command.
             let _lacks = Box::pin(lacking::hand_over(self)).await;
         }
@@ -65,7 +65,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// Checks a survey against what is known, then remembers it.
-    fn take_in(&mut self) -> Result<(), OperateError> {
+    fn take_in(&mut self) -> Result<()> {
         let known = match self.known.advance(&self.survey.signers, Some(&self.survey.head), clock::now()) {
             Ok(known) => known,
             // Whoever stands still may look; nothing is signed meanwhile.
@@ -112,7 +112,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// Changes what is remembered, on top of what other commands have written meanwhile. What is known never goes back.
-    pub(super) fn remember(&mut self, change: impl FnOnce(&mut Memory)) -> Result<(), OperateError> {
+    pub(super) fn remember(&mut self, change: impl FnOnce(&mut Memory)) -> Result<()> {
         let locked = self.folder.lock_files()?;
         let mut memory = self.folder.memory()?;
         change(&mut memory);
@@ -127,7 +127,7 @@ impl<D: Desk> Session<D> {
 
     /// Finds out whether a member has a head above the one in force: the next version must exceed it, or that node
     /// would never take it. Nothing is asked unless somebody claims so.
-    async fn weigh_mark(&mut self) -> Result<(), OperateError> {
+    async fn weigh_mark(&mut self) -> Result<()> {
         self.mark = None;
         self.odd_marks.clear();
         let now = self.known.head.head.version;
@@ -167,7 +167,7 @@ impl<D: Desk> Session<D> {
     }
 }
 
-async fn ask_survey(desk: &mut impl Desk, memory: &Memory) -> Result<Survey, OperateError> {
+async fn ask_survey(desk: &mut dyn Desk, memory: &Memory) -> Result<Survey> {
     match desk.ask(Call::Survey { tip: memory.tip.clone() }).await? {
         Answer::Survey(survey) => Ok(*survey),
         _ => Err(DeskError::OtherAnswer.into()),

@@ -9,11 +9,10 @@ use wire::control::{Answer, Call, DIGESTS_PER_CALL};
 
 use crate::replica::kept::manifests_of;
 use crate::replica::published::Published;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{OperateError, Session};
+use crate::session::{DeskError, OperateError, Result, Session};
 
 /// What the head in force says of the members; nothing if no fleet was published yet.
-pub async fn published(session: &mut Session<impl Desk>) -> Result<Option<Published>, OperateError> {
+pub async fn published(session: &mut Session) -> Result<Option<Published>> {
     match session.known.head.head.members {
         None => Ok(None),
         Some(root) => published_as(session, root).await.map(Some),
@@ -21,17 +20,14 @@ pub async fn published(session: &mut Session<impl Desk>) -> Result<Option<Publis
 }
 
 /// The map with this root, with everything that its leaves name: exactly that, or an error.
-pub(crate) async fn published_as(session: &mut Session<impl Desk>, root: Digest) -> Result<Published, OperateError> {
+pub(crate) async fn published_as(session: &mut Session, root: Digest) -> Result<Published> {
     let (map, leaves) = leaves_of(session, root).await?;
     let manifests = blobs(session, &manifests_of(&leaves)).await?;
     Ok(Published { map, leaves, manifests })
 }
 
 /// The leaves of the map with this root, sorted by key: exactly that, or an error.
-pub(super) async fn leaves_of(
-    session: &mut Session<impl Desk>,
-    root: Digest,
-) -> Result<(MembersMap, Vec<Leaf>), OperateError> {
+pub(super) async fn leaves_of(session: &mut Session, root: Digest) -> Result<(MembersMap, Vec<Leaf>)> {
     if let Some(read) = session.read_map.as_ref().filter(|(map, _)| map.root() == root) {
         return Ok(read.clone());
     }
@@ -40,10 +36,7 @@ pub(super) async fn leaves_of(
     Ok(whole)
 }
 
-async fn leaves_from_anywhere(
-    session: &mut Session<impl Desk>,
-    root: Digest,
-) -> Result<(MembersMap, Vec<Leaf>), OperateError> {
+async fn leaves_from_anywhere(session: &mut Session, root: Digest) -> Result<(MembersMap, Vec<Leaf>)> {
     let values = session.kept().values(root);
     let is_empty = MembersMap::of(&[]).is_ok_and(|map| map.root() == root);
     if (!values.is_empty() || is_empty)
@@ -67,11 +60,7 @@ async fn leaves_from_anywhere(
 }
 
 /// Nothing if these are not the leaves of that map.
-async fn assemble(
-    session: &mut Session<impl Desk>,
-    root: Digest,
-    values: &[Digest],
-) -> Result<Option<(MembersMap, Vec<Leaf>)>, OperateError> {
+async fn assemble(session: &mut Session, root: Digest, values: &[Digest]) -> Result<Option<(MembersMap, Vec<Leaf>)>> {
     let blobs = blobs(session, values).await?;
     let mut leaves = Vec::with_capacity(values.len());
     for value in values {
@@ -85,7 +74,7 @@ async fn assemble(
 }
 
 /// Leaves and manifests by their digests: from here, and the rest from the gateway.
-async fn blobs(session: &mut Session<impl Desk>, wanted: &[Digest]) -> Result<BTreeMap<Digest, Vec<u8>>, OperateError> {
+async fn blobs(session: &mut Session, wanted: &[Digest]) -> Result<BTreeMap<Digest, Vec<u8>>> {
     let mut found = session.kept().blobs(wanted);
     let rest: Vec<Digest> = wanted.iter().filter(|digest| !found.contains_key(digest)).copied().collect();
     if !rest.is_empty() {
@@ -96,18 +85,14 @@ async fn blobs(session: &mut Session<impl Desk>, wanted: &[Digest]) -> Result<BT
     Ok(found)
 }
 
-async fn ask_change(
-    session: &mut Session<impl Desk>,
-    root: Digest,
-    base: Digest,
-) -> Result<Option<MapChange>, OperateError> {
+async fn ask_change(session: &mut Session, root: Digest, base: Digest) -> Result<Option<MapChange>> {
     match session.ask(Call::MapChange { root, base }).await? {
         Answer::MapChange(change) => Ok(change),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }
 
-async fn ask_values(session: &mut Session<impl Desk>, root: Digest) -> Result<Vec<Digest>, OperateError> {
+async fn ask_values(session: &mut Session, root: Digest) -> Result<Vec<Digest>> {
     let (mut values, mut from) = (Vec::new(), 0);
     loop {
         let Answer::Map { leaves, next } = session.ask(Call::Map { root, from }).await? else {
@@ -123,10 +108,7 @@ async fn ask_values(session: &mut Session<impl Desk>, root: Digest) -> Result<Ve
 }
 
 /// Bytes by their digests, all of them: what a gateway sends counts only if its digest was asked for.
-async fn ask_blobs(
-    session: &mut Session<impl Desk>,
-    wanted: &[Digest],
-) -> Result<BTreeMap<Digest, Vec<u8>>, OperateError> {
+async fn ask_blobs(session: &mut Session, wanted: &[Digest]) -> Result<BTreeMap<Digest, Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut open: Vec<Digest> = wanted.to_vec();
     while !open.is_empty() {

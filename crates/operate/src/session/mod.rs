@@ -26,15 +26,18 @@ use wire::known::Known;
 
 use crate::folder::{Memory, OperatorFolder};
 use crate::replica::kept::Kept;
-use desk::Desk;
-pub use error::OperateError;
-pub use publish::Made;
+pub use desk::{Desk, DeskError};
+pub use error::trust::Unturned;
+pub use error::unwise::Unwise;
+pub use error::{OperateError, Result};
+pub use head::{Aim, NextHead};
+pub use publish::{Made, Unsigned};
 use timely::Reliance;
 
 /// What an operator's tool has in hand while it works. It looks (`begin`, `look_again`, `folded`), asks, and publishes; what
 /// there is to publish is drafted by functions, each with its subject.
 #[derive(Debug)]
-pub struct Session<D> {
+pub struct Session {
     pub folder: OperatorFolder,
     pub known: Known,
     pub survey: Survey,
@@ -43,7 +46,7 @@ pub struct Session<D> {
     newest: Timestamp,
     /// How far this machine's clock is doubted.
     pub reliance: Reliance,
-    desk: D,
+    desk: Box<dyn Desk>,
     /// The highest head that a member reports, if it is above the one in force.
     mark: Option<u64>,
     /// What this home's own copy of the ledger says.
@@ -59,13 +62,18 @@ pub struct Session<D> {
     pub copy_trouble: Option<String>,
 }
 
-impl<D: Desk> Session<D> {
-    /// Where things are handed in.
-    pub const fn desk(&self) -> &D {
-        &self.desk
+impl Session {
+    /// No gateway answers: what only one knows is not known.
+    pub fn is_alone(&self) -> bool {
+        self.desk.is_alone()
     }
 
-    pub async fn ask(&mut self, call: Call) -> Result<Answer, OperateError> {
+    /// A gateway serves: machines learn from it what is decided.
+    pub fn is_served(&self) -> bool {
+        self.desk.is_served()
+    }
+
+    pub async fn ask(&mut self, call: Call) -> Result<Answer> {
         Ok(self.desk.ask(call).await?)
     }
 
@@ -76,7 +84,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// Not signed yet: `publish` does that.
-    pub fn seal<T: Payload>(&self, body: &T) -> Result<Envelope, OperateError> {
+    pub fn seal<T: Payload>(&self, body: &T) -> Result<Envelope> {
         Ok(Envelope::seal(Some(self.known.org()), body)?)
     }
 

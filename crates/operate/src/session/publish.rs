@@ -9,17 +9,14 @@ use identity::head::Head;
 use identity::id::Correlation;
 use identity::time::Timestamp;
 use org::ledger::draft::NotDrafted;
+use org::refusal::Refusal;
 use wire::control::Call;
 
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::handed::Handed;
 use crate::pending::{Need, Pending};
 use crate::replica::roll::Roll;
-use crate::session::desk::refused::{is_about_turn, is_farewell};
-use crate::session::desk::{Desk, DeskError};
-use crate::session::error::unwise::Unwise;
-use crate::session::head::NextHead;
-use crate::session::{OperateError, Session, stage};
+use crate::session::{DeskError, NextHead, OperateError, Result, Session, Unwise, stage};
 
 /// Another command may have been quicker; so often the whole is done again on what is so then. Each time somebody
 /// else got on, so this is also how many commands may run at once.
@@ -48,14 +45,14 @@ impl<T> Made<T> {
     }
 }
 
-impl<D: Desk> Session<D> {
+impl Session {
     /// Signs what `draft` makes of the present state, and hands it in, if the keys at hand are enough for it; else it
     /// waits for the others. If somebody else was quicker, again.
     pub async fn publish<T>(
         &mut self,
         keys: &SignerKeys,
-        draft: impl Fn(&Self, Timestamp) -> Result<Unsigned<T>, OperateError>,
-    ) -> Result<Made<T>, OperateError> {
+        draft: impl Fn(&Self, Timestamp) -> Result<Unsigned<T>>,
+    ) -> Result<Made<T>> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
@@ -86,7 +83,9 @@ impl<D: Desk> Session<D> {
                 Ok(()) => return Ok(Made { what, pending: None, roll }),
                 // A gateway that refuses although nobody got on is not given one signed thing after the other.
                 Err(OperateError::Desk(why))
-                    if attempt < TRIES && is_about_turn(&why) && self.survey.frontier != stood =>
+                    if attempt < TRIES
+                        && matches!(why.refusal(), Some(Refusal::LedgerRefuses { .. }))
+                        && self.survey.frontier != stood =>
                 {
                     attempt += 1;
                     // Perhaps at another gateway.
@@ -101,8 +100,8 @@ impl<D: Desk> Session<D> {
     pub async fn publish_head(
         &mut self,
         keys: &SignerKeys,
-        draft: impl Fn(&Self, Timestamp) -> Result<NextHead, OperateError>,
-    ) -> Result<Made<Head>, OperateError> {
+        draft: impl Fn(&Self, Timestamp) -> Result<NextHead>,
+    ) -> Result<Made<Head>> {
         self.publish(keys, |session, now| {
             let next = draft(session, now)?;
             Ok(Unsigned { objects: Vec::new(), what: next.head.clone(), next: Some(next) })
@@ -114,8 +113,8 @@ impl<D: Desk> Session<D> {
     pub(crate) async fn say(
         &mut self,
         keys: &SignerKeys,
-        draft: impl FnOnce(&Self, Timestamp) -> Result<Envelope, OperateError>,
-    ) -> Result<Envelope, OperateError> {
+        draft: impl FnOnce(&Self, Timestamp) -> Result<Envelope>,
+    ) -> Result<Envelope> {
         let correlation = random::correlation()?;
         let _turn = self.turn_to_sign().await?;
         self.look_again().await?;
@@ -136,7 +135,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// Waits until no other command of this operator signs.
-    pub(crate) async fn turn_to_sign(&self) -> Result<Lock, OperateError> {
+    pub(crate) async fn turn_to_sign(&self) -> Result<Lock> {
         for _ in 0..1_200 {
             if let Some(lock) = self.folder.lock_signing()? {
                 return Ok(lock);
@@ -147,7 +146,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// Hands in what is signed, all or none, and is content only when this home's own copy of the ledger has it.
-    pub(crate) async fn hand_over(&mut self, handed: Handed, correlation: Correlation) -> Result<(), OperateError> {
+    pub(crate) async fn hand_over(&mut self, handed: Handed, correlation: Correlation) -> Result<()> {
         // A gateway that is held back is looked at, not written to, but for what leads out of that.
         if self.survey.tip.is_none() && !handed.leads_out(self.known.org()) {
             return Err(match self.survey.halt.clone() {
@@ -178,7 +177,7 @@ impl<D: Desk> Session<D> {
     }
 
     /// What this operator signed and handed in is known to it, whatever a gateway shows.
-    fn take_own(&mut self, handed: &Handed) -> Result<(), OperateError> {
+    fn take_own(&mut self, handed: &Handed) -> Result<()> {
         let Some(head) = handed.head(self.known.org()) else { return Ok(()) };
         // Another operator's head may have followed already.
         if head.place() > self.known.head.head.place() {
@@ -188,4 +187,9 @@ impl<D: Desk> Session<D> {
         }
         Ok(())
     }
+}
+
+/// Whoever signed their own successors is a signer no longer.
+fn is_farewell(handed: &Handed, why: &DeskError) -> bool {
+    handed.step().is_some() && matches!(why.refusal(), Some(Refusal::NotAnOperator))
 }

@@ -8,8 +8,7 @@ use org::report::Report;
 use serde::Serialize;
 use wire::control::{Answer, Call, ReportView};
 
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{OperateError, Session};
+use crate::session::{DeskError, Result, Session};
 
 /// A report by the key that it names. Whose key that is, the caller knows.
 #[derive(Debug, Clone, Serialize)]
@@ -23,13 +22,13 @@ pub struct Heard {
 pub type Reports = BTreeMap<Digest, Heard>;
 
 /// All that is known of what nodes say of themselves; nothing where no gateway answers.
-pub async fn reports_known(session: &mut Session<impl Desk>) -> Result<Reports, OperateError> {
-    if session.desk().is_alone() { Ok(Reports::default()) } else { Ok(reports(session, 0).await?.0) }
+pub async fn reports_known(session: &mut Session) -> Result<Reports> {
+    if session.is_alone() { Ok(Reports::default()) } else { Ok(reports(session, 0).await?.0) }
 }
 
 /// Reports that came after the one with this number, and the number to ask after next time. What does not hold is
 /// left out.
-pub async fn reports(session: &mut Session<impl Desk>, after: u64) -> Result<(Reports, u64), OperateError> {
+pub async fn reports(session: &mut Session, after: u64) -> Result<(Reports, u64)> {
     let (mut all, mut last) = (Reports::new(), after);
     loop {
         let Answer::Reports { reports, last: seen, more } = session.ask(Call::Reports { after: last }).await? else {

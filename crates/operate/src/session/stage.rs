@@ -13,8 +13,7 @@ use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL};
 
 use crate::pending::handed::Handed;
 use crate::pending::listing::Listing;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{OperateError, Session, maps};
+use crate::session::{DeskError, OperateError, Result, Session, maps};
 
 type Told<'t> = &'t mut (dyn FnMut(usize, usize) + Send);
 
@@ -27,11 +26,7 @@ pub(super) struct Staging<'m> {
 }
 
 /// Hands in what the gateway does not have yet. `told` hears how much of it is done, of how much.
-pub async fn stage(
-    session: &mut Session<impl Desk>,
-    named: &Compiled,
-    mut told: impl FnMut(usize, usize) + Send,
-) -> Result<(), OperateError> {
+pub async fn stage(session: &mut Session, named: &Compiled, mut told: impl FnMut(usize, usize) + Send) -> Result<()> {
     let before = match session.known.head.head.members {
         Some(root) => Some((root, maps::leaves_of(session, root).await?.1)),
         None => None,
@@ -42,10 +37,7 @@ pub async fn stage(
 }
 
 /// The map of a head that was drafted: every head lists all members. Others are told what it differs in from the one now.
-pub(super) async fn stage_drafted(
-    session: &mut Session<impl Desk>,
-    leaves: &[Leaf],
-) -> Result<Option<Listing>, OperateError> {
+pub(super) async fn stage_drafted(session: &mut Session, leaves: &[Leaf]) -> Result<Option<Listing>> {
     let root = MembersMap::of(leaves).map_err(NotDrafted::from)?.root();
     stage_map(session, root, leaves).await?;
     let base = session.known.head.head.members;
@@ -54,7 +46,7 @@ pub(super) async fn stage_drafted(
 }
 
 /// What waited for signatures may go to another gateway than the one that was handed its map.
-pub(crate) async fn stage_again(session: &mut Session<impl Desk>, handed: &Handed) -> Result<(), OperateError> {
+pub(crate) async fn stage_again(session: &mut Session, handed: &Handed) -> Result<()> {
     let root = handed.head(session.known.org()).and_then(|head| head.members);
     match root.and_then(|root| Some((root, session.kept().leaves(root)?))) {
         Some((root, leaves)) => stage_map(session, root, &leaves).await,
@@ -62,7 +54,7 @@ pub(crate) async fn stage_again(session: &mut Session<impl Desk>, handed: &Hande
     }
 }
 
-async fn stage_map(session: &mut Session<impl Desk>, root: Digest, leaves: &[Leaf]) -> Result<(), OperateError> {
+async fn stage_map(session: &mut Session, root: Digest, leaves: &[Leaf]) -> Result<()> {
     let base = session.known.head.head.members;
     // One that is held back may know the head and lack its map.
     if session.survey.halt.is_none() && (base == Some(root) || session.handed_in == Some(root)) {
@@ -75,11 +67,11 @@ async fn stage_map(session: &mut Session<impl Desk>, root: Digest, leaves: &[Lea
 
 /// By what it differs in from a map that the gateway has; if it does not have that one, all of it.
 pub(super) async fn hand_in(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     Staging { root, leaves, manifests }: Staging<'_>,
     before: Option<(Digest, Vec<Leaf>)>,
     told: Told<'_>,
-) -> Result<(), OperateError> {
+) -> Result<()> {
     let values: Vec<Digest> = leaves.iter().map(Leaf::value).collect();
     let mut blobs: BTreeMap<Digest, Vec<u8>> = manifests.clone();
     blobs.extend(values.iter().copied().zip(leaves.iter().map(Leaf::bytes)));
@@ -106,7 +98,7 @@ pub(super) async fn hand_in(
 }
 
 /// False if the gateway has another map than this home thinks, or not every leaf and manifest of it.
-async fn hand_in_change(session: &mut Session<impl Desk>, change: Call) -> Result<bool, OperateError> {
+async fn hand_in_change(session: &mut Session, change: Call) -> Result<bool> {
     match staged(session, change).await {
         Ok(()) => Ok(true),
         Err(OperateError::Desk(DeskError::Refused(Refusal::NotFound { .. } | Refusal::Malformed { .. }))) => Ok(false),
@@ -114,11 +106,7 @@ async fn hand_in_change(session: &mut Session<impl Desk>, change: Call) -> Resul
     }
 }
 
-async fn hand_in_missing(
-    session: &mut Session<impl Desk>,
-    mut blobs: BTreeMap<Digest, Vec<u8>>,
-    told: Told<'_>,
-) -> Result<(), OperateError> {
+async fn hand_in_missing(session: &mut Session, mut blobs: BTreeMap<Digest, Vec<u8>>, told: Told<'_>) -> Result<()> {
     let missing = not_there(session, &blobs).await?;
     let (mut done, mut batch, mut size) = (0, Vec::new(), 0);
     for digest in &missing {
@@ -145,10 +133,7 @@ async fn hand_in_missing(
     Ok(())
 }
 
-async fn not_there(
-    session: &mut Session<impl Desk>,
-    blobs: &BTreeMap<Digest, Vec<u8>>,
-) -> Result<BTreeSet<Digest>, OperateError> {
+async fn not_there(session: &mut Session, blobs: &BTreeMap<Digest, Vec<u8>>) -> Result<BTreeSet<Digest>> {
     let all: Vec<Digest> = blobs.keys().copied().collect();
     let mut missing = BTreeSet::new();
     for some in all.chunks(DIGESTS_PER_CALL) {
@@ -160,7 +145,7 @@ async fn not_there(
     Ok(missing)
 }
 
-async fn hand_in_parts(session: &mut Session<impl Desk>, digest: Digest, bytes: &[u8]) -> Result<(), OperateError> {
+async fn hand_in_parts(session: &mut Session, digest: Digest, bytes: &[u8]) -> Result<()> {
     let size = bytes.len() as u64;
     for (nth, part) in bytes.chunks(BYTES_PER_CALL).enumerate() {
         let from = (nth * BYTES_PER_CALL) as u64;
@@ -169,7 +154,7 @@ async fn hand_in_parts(session: &mut Session<impl Desk>, digest: Digest, bytes: 
     Ok(())
 }
 
-async fn hand_in_map(session: &mut Session<impl Desk>, root: Digest, values: &[Digest]) -> Result<(), OperateError> {
+async fn hand_in_map(session: &mut Session, root: Digest, values: &[Digest]) -> Result<()> {
     if values.is_empty() {
         return staged(session, Call::StageMap { root, from: 0, leaves: Vec::new() }).await;
     }
@@ -180,7 +165,7 @@ async fn hand_in_map(session: &mut Session<impl Desk>, root: Digest, values: &[D
     Ok(())
 }
 
-async fn staged(session: &mut Session<impl Desk>, call: Call) -> Result<(), OperateError> {
+async fn staged(session: &mut Session, call: Call) -> Result<()> {
     match session.ask(call).await? {
         Answer::Staged {} => Ok(()),
         _ => Err(DeskError::OtherAnswer.into()),

@@ -59,7 +59,7 @@ pub fn newest(known: &Known, memory: &Memory) -> Timestamp {
 }
 
 /// Both clocks against each other, and this one against the newest that was known before.
-pub fn doubt(here: Timestamp, there: Option<Timestamp>, newest: Timestamp) -> Result<(), ClockDoubt> {
+pub(crate) fn doubt(here: Timestamp, there: Option<Timestamp>, newest: Timestamp) -> Result<(), ClockDoubt> {
     // The gateway takes nothing that is dated ahead of it.
     if let Some(there) = there.filter(|there| here > *there + AHEAD || *there > here + LITTLE) {
         return Err(ClockDoubt::Apart { here, there });
@@ -74,7 +74,7 @@ pub fn doubt(here: Timestamp, there: Option<Timestamp>, newest: Timestamp) -> Re
 }
 
 /// Does it bring a head with the right time, after one from the future?
-pub fn sets_back(known: &Known, handed: &Handed, here: Timestamp) -> bool {
+pub(crate) fn sets_back(known: &Known, handed: &Handed, here: Timestamp) -> bool {
     let head = handed.head(known.org());
     known.head.head.issued_at > here + AHEAD && head.is_some_and(|head| head.issued_at <= here + AHEAD)
 }
@@ -96,7 +96,7 @@ pub fn check_dates(org: OrgId, handed: &Handed, here: Timestamp) -> Result<(), C
     Ok(())
 }
 
-impl<D> Session<D> {
+impl Session {
     /// The latest moment that this clock, or one that agrees with it, knows of: for what would be over too early by one that
     /// is a little slow.
     pub fn latest(&self, here: Timestamp) -> Timestamp {

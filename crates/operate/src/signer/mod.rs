@@ -13,10 +13,7 @@ use identity::signers::{Quorum, Signer, SignerSet, Succession};
 use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::session::desk::Desk;
-use crate::session::error::unwise::Unwise;
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, OperateError, Result, Session, Unsigned, Unwise};
 
 /// What is to change.
 #[derive(Debug, Clone)]
@@ -38,7 +35,7 @@ pub enum Change {
 }
 
 /// The quorum after a change.
-pub fn changed(quorum: &Quorum, change: &Change, threshold: Option<usize>) -> Result<Quorum, OperateError> {
+pub fn changed(quorum: &Quorum, change: &Change, threshold: Option<usize>) -> Result<Quorum> {
     let mut signers = quorum.signers().to_vec();
     let is_there = |name: &SignerName| quorum.key_of(name).is_some();
     let check_there =
@@ -84,11 +81,11 @@ fn check_names(known: &Known, quorum: &Quorum) -> Result<(), Unwise> {
 
 /// The next set, signed by this one, with its first head, signed by the next.
 pub async fn change(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     change: &Change,
     threshold: Option<usize>,
-) -> Result<Made<Quorum>, OperateError> {
+) -> Result<Made<Quorum>> {
     session
         .publish(keys, |session, now| {
             let known = &session.known.signers;

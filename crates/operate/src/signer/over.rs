@@ -16,10 +16,8 @@ use org::state::{InviteRecord, Standing, State};
 use serde::Serialize;
 
 use crate::key::SignerKeys;
-use crate::session::desk::Desk;
 use crate::session::fold::{entries, whole_head};
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, Result, Session, Unsigned};
 
 /// An invite or a waiver that is not over, and that too few of some signers have signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,7 +42,7 @@ impl Ending {
 }
 
 /// What counts now, and will not when these sign for the org.
-pub async fn ends_with(session: &mut Session<impl Desk>, next: &Quorum) -> Result<Vec<Ending>, OperateError> {
+pub async fn ends_with(session: &mut Session, next: &Quorum) -> Result<Vec<Ending>> {
     let state = Box::pin(session.folded()).await?;
     let (open, now) = (open(&state, clock::now()).into_iter(), &session.known.signers.quorum);
     Ok(open.filter(|it| is_met(&it.envelope, now) && !is_met(&it.envelope, next)).collect())
@@ -52,7 +50,7 @@ pub async fn ends_with(session: &mut Session<impl Desk>, next: &Quorum) -> Resul
 
 /// What counted until other signers came. Only what was settled before that: whoever holds a replaced key, and a gateway,
 /// can still write invites.
-pub async fn ended(session: &mut Session<impl Desk>) -> Result<Vec<Ending>, OperateError> {
+pub async fn ended(session: &mut Session) -> Result<Vec<Ending>> {
     let state = Box::pin(session.folded()).await?;
     let settled = settled_before(session, &state).await?;
     let (open, now) = (open(&state, clock::now()).into_iter(), &session.known.signers.quorum);
@@ -60,7 +58,7 @@ pub async fn ended(session: &mut Session<impl Desk>) -> Result<Vec<Ending>, Oper
 }
 
 /// Digests of what the first head of the signers in force found in the chains.
-async fn settled_before(session: &mut Session<impl Desk>, state: &State) -> Result<BTreeSet<Digest>, OperateError> {
+async fn settled_before(session: &mut Session, state: &State) -> Result<BTreeSet<Digest>> {
     let own = state.heads().filter(|head| head.signers() == session.known.signers.as_ref());
     let Some(first) = own.min_by_key(|head| head.version()) else { return Ok(BTreeSet::new()) };
     let recorded = recorded(state, &whole_head(session, first).await?.head);
@@ -70,11 +68,7 @@ async fn settled_before(session: &mut Session<impl Desk>, state: &State) -> Resu
 }
 
 /// Signs these again, and hands them in together.
-pub async fn sign(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    shown: &[Ending],
-) -> Result<Made<()>, OperateError> {
+pub async fn sign(session: &mut Session, keys: &SignerKeys, shown: &[Ending]) -> Result<Made<()>> {
     let objects = || shown.iter().map(|it| it.envelope.clone()).collect();
     session.publish(keys, |_, _| Ok(Unsigned { objects: objects(), next: None, what: () })).await
 }

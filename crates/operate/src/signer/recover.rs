@@ -13,10 +13,7 @@ use wire::known::Known;
 
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::BadPending;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::error::unwise::Unwise;
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Desk, DeskError, Made, OperateError, Result, Session, Unsigned, Unwise};
 
 /// The first head of the new signers, and the machines that it lists since the lost ones had let them in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +24,7 @@ pub struct Recovered {
 
 /// A recovery, signed by as many recovery keys as are given. Where two sets claim one place, it settles that: it follows the
 /// last set that nobody contests, and stands on the head that a replica stands on which follows neither.
-pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope, OperateError> {
+pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope> {
     let (last, head, ahead) = match known.frozen(at) {
         Some(frozen) => {
             let own = (known.signers == frozen.last).then_some(known.head.digest);
@@ -55,7 +52,7 @@ pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Re
 }
 
 /// Tells the gateway, which tells everybody. From then on it counts.
-pub async fn begin(desk: &mut impl Desk, recovery: &Envelope) -> Result<Timestamp, OperateError> {
+pub async fn begin(desk: &mut dyn Desk, recovery: &Envelope) -> Result<Timestamp> {
     match desk.ask(Call::Recover { recovery: recovery.clone() }).await? {
         Answer::Recovering { due_at } => Ok(due_at),
         _ => Err(DeskError::OtherAnswer.into()),
@@ -64,11 +61,7 @@ pub async fn begin(desk: &mut impl Desk, recovery: &Envelope) -> Result<Timestam
 
 /// After the delay the new set is in force by itself; its first head says so to everybody. Machines whom the lost signers
 /// let in, and whom no head lists yet, would wait from now on: it lists them.
-pub async fn finish(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    recovery: &Envelope,
-) -> Result<Made<Recovered>, OperateError> {
+pub async fn finish(session: &mut Session, keys: &SignerKeys, recovery: &Envelope) -> Result<Made<Recovered>> {
     session
         .publish(keys, |session, now| {
             let taken_over = session.state()?.replica.left_by_the_set_before(now);

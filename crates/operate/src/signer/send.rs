@@ -4,13 +4,12 @@ use ground::{clock, random};
 use identity::head::Cause;
 
 use crate::pending::Pending;
-use crate::session::desk::Desk;
 use crate::session::stage::stage_again;
 use crate::session::timely::{self, Reliance};
-use crate::session::{OperateError, Session};
+use crate::session::{OperateError, Result, Session};
 use crate::trust::retire::weigh_again;
 
-pub async fn send(session: &mut Session<impl Desk>, pending: &Pending) -> Result<(), OperateError> {
+pub async fn send(session: &mut Session, pending: &Pending) -> Result<()> {
     let correlation = random::correlation()?;
     let _turn = session.turn_to_sign().await?;
     session.look_again().await?;

@@ -17,10 +17,7 @@ use pki_types::CertificateDer;
 use wire::control::{Answer, Call};
 use wire::known::Known;
 
-use crate::session::desk::{Desk, DeskError};
-use crate::session::error::trust::Unturned;
-use crate::session::error::unwise::Unwise;
-use crate::session::{OperateError, Session};
+use crate::session::{DeskError, OperateError, Result, Session, Unturned, Unwise};
 use crate::trust::versions;
 
 /// How long a certificate of an issuing key is good; a new version of the roots brings a new one.
@@ -37,7 +34,7 @@ pub struct Issuing<'a> {
 }
 
 /// What the gateways say of their issuing keys. Only what the voice of a mandate signed counts.
-pub async fn told(session: &mut Session<impl Desk>) -> Result<Told, OperateError> {
+pub async fn told(session: &mut Session) -> Result<Told> {
     let Answer::Issuers { issuers } = session.ask(Call::Issuers {}).await? else {
         return Err(DeskError::OtherAnswer.into());
     };
@@ -60,12 +57,7 @@ pub(super) fn open(known: &Known, envelope: &Envelope) -> Option<Issuers> {
 
 impl Issuing<'_> {
     /// Certificates of all issuing keys that mandates in force name, under a root. The keys stay what they are.
-    pub(super) fn certify<T: InDomain>(
-        self,
-        known: &Known,
-        root: &Authority<T>,
-        now: Timestamp,
-    ) -> Result<Vec<Bytes>, OperateError> {
+    pub(super) fn certify<T: InDomain>(self, known: &Known, root: &Authority<T>, now: Timestamp) -> Result<Vec<Bytes>> {
         self.check_without(known, T::DOMAIN, now)?;
         let (mut made, mut unknown) = (Vec::new(), Vec::new());
         let active = known.head.head.mandates.iter().filter(|mandate| mandate.is_active(now));
@@ -98,11 +90,7 @@ impl Issuing<'_> {
 }
 
 /// Asked before a root is drawn.
-pub async fn check_without(
-    session: &mut Session<impl Desk>,
-    without: &BTreeSet<NodeName>,
-    domain: Domain,
-) -> Result<(), OperateError> {
+pub async fn check_without(session: &mut Session, without: &BTreeSet<NodeName>, domain: Domain) -> Result<()> {
     if without.is_empty() {
         return Ok(());
     }
@@ -116,7 +104,7 @@ pub(crate) fn certify<T: InDomain>(
     key: &RequestedKey,
     root: &Authority<T>,
     now: Timestamp,
-) -> Result<Bytes, OperateError> {
+) -> Result<Bytes> {
     let life = Validity::from_now(now, ISSUER_LIFE);
     let made = root.certify_request((org, gateway), key, random::serial()?, life);
     Ok(Bytes(made.map_err(Unwise::NotCertified)?.as_ref().to_vec()))
@@ -128,8 +116,8 @@ pub(super) fn known_under<T: InDomain>(known: &Known, told: &Told, bundle: &Bund
     let under = under(told, bundle);
     let live = |key: KeyId| under.get(&key).filter(|(until, _)| now < *until);
     let mandates = known.head.head.mandates.iter();
-    let mandated: BTreeSet<KeyId> = mandates.map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
-    mandated.into_iter().filter_map(live).map(|(_, der)| der.clone()).collect()
+    let named: BTreeSet<KeyId> = mandates.map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
+    named.into_iter().filter_map(live).map(|(_, der)| der.clone()).collect()
 }
 
 /// Gateways in force whose issuing key has no certificate under these roots, as far as the bundle and they say.
@@ -148,10 +136,10 @@ pub(super) fn uncertified<T: InDomain>(
 }
 
 /// Until when each gateway's issuing key leads to the roots in use, as far as that is known.
-pub async fn issuing_until<T: InDomain>(
-    session: &mut Session<impl Desk>,
+pub(crate) async fn issuing_until<T: InDomain>(
+    session: &mut Session,
     told: &Told,
-) -> Result<BTreeMap<NodeName, Timestamp>, OperateError> {
+) -> Result<BTreeMap<NodeName, Timestamp>> {
     let active = match versions::in_use::<T>(session).await {
         // That is told as such; here it is unknown.
         Err(OperateError::Unturned(_)) => return Ok(BTreeMap::new()),

@@ -10,9 +10,7 @@ use identity::principal::Host;
 use identity::time::Timestamp;
 
 use crate::key::SignerKeys;
-use crate::session::desk::Desk;
-use crate::session::error::trust::Unturned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, Result, Session, Unturned};
 use crate::trust::step::{Turned, draft_bundle, hosts, publish_beside};
 use crate::trust::{issuers, versions};
 
@@ -43,11 +41,7 @@ impl OutsideWish {
 
 /// Hands out a version with the own roots of the one in use, and other outside roots. No root's key is needed: the
 /// certificates of the issuing keys are there already.
-pub async fn publish(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    mut wish: OutsideWish,
-) -> Result<Made<Turned>, OperateError> {
+pub async fn publish(session: &mut Session, keys: &SignerKeys, mut wish: OutsideWish) -> Result<Made<Turned>> {
     if let Some(added) = &mut wish.add {
         // Whatever else is in such a file is nobody's business.
         added.pem = certificate::to_pem(&certificate::from_pem(&added.pem).unwrap_or_default());
@@ -70,7 +64,7 @@ pub async fn publish(
 }
 
 /// It is somebody else's, a CA's, good now, and for gateways' names alone.
-async fn check(session: &mut Session<impl Desk>, outside: &OutsideRoot, now: Timestamp) -> Result<(), OperateError> {
+async fn check(session: &mut Session, outside: &OutsideRoot, now: Timestamp) -> Result<()> {
     let known = hosts(&session.known);
     if outside.hosts.is_empty() {
         return Err(Unturned::NoHost.into());
@@ -101,7 +95,7 @@ async fn check(session: &mut Session<impl Desk>, outside: &OutsideRoot, now: Tim
 }
 
 /// The keys of every root that was ever published, in either domain, and of every gateway that issues.
-async fn own_keys(session: &mut Session<impl Desk>) -> Result<BTreeSet<KeyId>, OperateError> {
+async fn own_keys(session: &mut Session) -> Result<BTreeSet<KeyId>> {
     fn keys<T: InDomain>(bundle: &Bundle<T>) -> Vec<KeyId> {
         let roots = bundle.roots();
         roots.certificates().iter().filter_map(|root| Some(certificate::read(root).ok()?.key)).collect()

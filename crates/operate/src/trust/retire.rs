@@ -5,11 +5,7 @@ use identity::head::{Cause, Head, TrustLine, Turn};
 use identity::trust::Step;
 
 use crate::key::SignerKeys;
-use crate::session::desk::Desk;
-use crate::session::error::trust::Unturned;
-use crate::session::error::unwise::Unwise;
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, Result, Session, Unsigned, Unturned, Unwise};
 use crate::trust::dependents::look::scene;
 use crate::trust::dependents::{self, Break, Scene, Waived};
 
@@ -24,11 +20,7 @@ pub struct RetireWish {
 }
 
 /// Retires a version. What would break is read anew, and weighed once more right before anything is signed.
-pub async fn retire(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    wish: &RetireWish,
-) -> Result<Made<(Head, Vec<Break>)>, OperateError> {
+pub async fn retire(session: &mut Session, keys: &SignerKeys, wish: &RetireWish) -> Result<Made<(Head, Vec<Break>)>> {
     let scene = scene(session, wish.domain).await?;
     session
         .publish(keys, |session, now| {
@@ -52,7 +44,7 @@ pub async fn retire(
 }
 
 /// What waited for signatures is weighed once more before it is sent: whoever would break by now must have been named.
-pub(crate) async fn weigh_again(session: &mut Session<impl Desk>, turn: &Turn) -> Result<(), OperateError> {
+pub(crate) async fn weigh_again(session: &mut Session, turn: &Turn) -> Result<()> {
     let scene = scene(session, turn.domain).await?;
     // Whether the promised time may be cut short, those who signed have said.
     let step = Step::Retire { version: turn.version, early: true };
@@ -68,7 +60,7 @@ impl RetireWish {
     }
 
     /// The lines after it, and what breaks by consent.
-    fn weigh(&self, scene: &Scene) -> Result<(Vec<TrustLine>, Vec<Break>), OperateError> {
+    fn weigh(&self, scene: &Scene) -> Result<(Vec<TrustLine>, Vec<Break>)> {
         let outcome = dependents::outcome(scene, self.step(), None).map_err(Unturned::from)?;
         let Waived { open, idle, several } = outcome.waive(&self.waived);
         if !several.is_empty() {

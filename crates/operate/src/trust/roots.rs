@@ -15,7 +15,7 @@ use identity::principal::{OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
 use pki_types::CertificateDer;
 
-use crate::key;
+use crate::key::{self, Ask};
 
 /// How long a root is good for, if nobody turns to another before.
 const LIFE: Seconds = Seconds::DAY.times(365 * 20);
@@ -62,14 +62,11 @@ impl RootHere {
     }
 
     /// Its key may lie elsewhere.
-    pub fn has_key(&self) -> bool {
+    pub(crate) fn has_key(&self) -> bool {
         self.key.exists()
     }
 
-    pub fn open<D: InDomain>(
-        &self,
-        ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
-    ) -> Result<Authority<D>, RootError> {
+    pub fn open<D: InDomain>(&self, ask: impl Ask) -> Result<Authority<D>, RootError> {
         let key = open_key::<D>(&self.key, ask)?;
         Authority::load(self.certificate.clone(), &key).map_err(|why| RootError::Certificate(D::DOMAIN.word(), why))
     }
@@ -90,11 +87,7 @@ pub fn here<D: InDomain>(folder: &Path) -> Result<Vec<RootHere>, RootError> {
 }
 
 /// Opens the root with this certificate.
-pub fn open<D: InDomain>(
-    folder: &Path,
-    wanted: &CertificateDer<'_>,
-    ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
-) -> Result<Authority<D>, RootError> {
+pub fn open<D: InDomain>(folder: &Path, wanted: &CertificateDer<'_>, ask: impl Ask) -> Result<Authority<D>, RootError> {
     let not_here = || RootError::NotHere { domain: D::DOMAIN.word(), folder: folder.to_owned() };
     let found = here::<D>(folder)?.into_iter().find(|root| root.certificate == *wanted && root.has_key());
     found.ok_or_else(not_here)?.open(ask)
@@ -143,10 +136,7 @@ pub fn draw<D: InDomain>(
 
 /// Whether a new root is to be protected: as the keys beside it are, by their passphrase. `None` if nothing lies there
 /// that could tell.
-pub fn sealing(
-    folder: &Path,
-    ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
-) -> Result<Option<Sealing>, RootError> {
+pub fn sealing(folder: &Path, ask: impl Ask) -> Result<Option<Sealing>, RootError> {
     let mut known = false;
     for (path, purpose) in key_files(folder) {
         let bytes = file::read_secret(&path)?;
@@ -183,10 +173,7 @@ fn key_files(folder: &Path) -> Vec<(PathBuf, String)> {
     files
 }
 
-fn open_key<D: InDomain>(
-    path: &Path,
-    ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
-) -> Result<P256Key, RootError> {
+fn open_key<D: InDomain>(path: &Path, ask: impl Ask) -> Result<P256Key, RootError> {
     let bytes = file::read_secret(path)?;
     let opened = sealed::open(&bytes, &purpose(D::DOMAIN), || -> Result<Passphrase, RootError> { Ok(ask()?) })?;
     P256Key::from_pkcs8(&opened).map_err(|why| RootError::Key(D::DOMAIN.word(), why))

@@ -14,10 +14,7 @@ use pki_types::CertificateDer;
 use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::session::desk::Desk;
-use crate::session::error::trust::Unturned;
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, Result, Session, Unsigned, Unturned};
 use crate::trust::adopted;
 use crate::trust::issuers::{self, Issuing};
 use crate::trust::versions::{self, Version};
@@ -45,7 +42,7 @@ pub struct LeftBehind<'a> {
 }
 
 /// Every root that was ever published, of either domain, with the line that names it.
-pub async fn published_roots(session: &mut Session<impl Desk>) -> Result<Vec<(TrustLine, Fingerprint)>, OperateError> {
+pub async fn published_roots(session: &mut Session) -> Result<Vec<(TrustLine, Fingerprint)>> {
     fn roots<T: InDomain>(version: &Version<T>) -> impl Iterator<Item = (TrustLine, Fingerprint)> {
         version.bundle.fingerprints().map(|root| (version.line.clone(), root))
     }
@@ -55,10 +52,7 @@ pub async fn published_roots(session: &mut Session<impl Desk>) -> Result<Vec<(Tr
 }
 
 /// A root belongs to one domain, is new, and was never stolen.
-pub async fn check_root<T: InDomain>(
-    session: &mut Session<impl Desk>,
-    root: &CertificateDer<'_>,
-) -> Result<(), OperateError> {
+pub async fn check_root<T: InDomain>(session: &mut Session, root: &CertificateDer<'_>) -> Result<()> {
     let root = Fingerprint::of_certificate(root.as_ref());
     let published = published_roots(session).await?.into_iter().filter(|(_, it)| *it == root);
     let named: Vec<TrustLine> = published.map(|(line, _)| line).collect();
@@ -75,7 +69,7 @@ pub async fn check_root<T: InDomain>(
 }
 
 /// Nothing is staged, so that something can be: asked before a root is drawn.
-pub fn check_unstaged(session: &Session<impl Desk>, domain: Domain) -> Result<(), Unturned> {
+pub fn check_unstaged(session: &Session, domain: Domain) -> Result<(), Unturned> {
     match trust::staged(&session.lines(), domain) {
         Some(staged) => Err(Unturned::Step(BadStep::AlreadyStaged(staged.version))),
         None => Ok(()),
@@ -84,11 +78,11 @@ pub fn check_unstaged(session: &Session<impl Desk>, domain: Domain) -> Result<()
 
 /// Hands a new version out beside the one in use: a new root, and the issuing keys of all gateways certified by it.
 pub async fn publish<T: InDomain>(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     root: &Authority<T>,
     without: &BTreeSet<NodeName>,
-) -> Result<Made<Turned>, OperateError> {
+) -> Result<Made<Turned>> {
     check_root::<T>(session, root.certificate()).await?;
     let (told, outside) = (issuers::told(session).await?, versions::outside_in_use::<T>(session).await?);
     session
@@ -102,11 +96,7 @@ pub async fn publish<T: InDomain>(
 }
 
 /// A version beside the one in use.
-pub(super) fn publish_beside(
-    session: &Session<impl Desk>,
-    body: &BundleBody,
-    now: Timestamp,
-) -> Result<Unsigned<Turned>, OperateError> {
+pub(super) fn publish_beside(session: &Session, body: &BundleBody, now: Timestamp) -> Result<Unsigned<Turned>> {
     let bundle = session.seal(check_room(body)?)?;
     let lines = step(session, body.domain, Step::Publish { bundle: bundle.digest() }, now)?;
     let next = session.next_head(now, Cause::TrustPublish(turn_of(body)), |head| head.trust = lines)?;
@@ -116,11 +106,11 @@ pub(super) fn publish_beside(
 
 /// Turns to the staged version. Nodes that have not taken it over, and gateways that it does not certify, must be named.
 pub async fn activate<T: InDomain>(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     grace: Seconds,
     left: LeftBehind<'_>,
-) -> Result<Made<Turned>, OperateError> {
+) -> Result<Made<Turned>> {
     let nothing = || Unturned::NothingStaged(T::DOMAIN.word());
     let version = trust::staged(&session.lines(), T::DOMAIN).ok_or_else(nothing)?.version;
     let staged = versions::all::<T>(session).await?.need(version)?.ok_or_else(nothing)?;
@@ -153,11 +143,7 @@ pub async fn activate<T: InDomain>(
 }
 
 /// Takes the last turn back: a new version with the roots that were there before it.
-pub async fn roll_back<T: InDomain>(
-    session: &mut Session<impl Desk>,
-    keys: &SignerKeys,
-    grace: Seconds,
-) -> Result<Made<Turned>, OperateError> {
+pub async fn roll_back<T: InDomain>(session: &mut Session, keys: &SignerKeys, grace: Seconds) -> Result<Made<Turned>> {
     let (told, versions) = (issuers::told(session).await?, versions::all::<T>(session).await?);
     session
         .publish(keys, |session, now| {
@@ -189,11 +175,7 @@ pub async fn roll_back<T: InDomain>(
 }
 
 /// The next version of a domain with these roots, in the place of the one in use.
-pub(super) fn draft_bundle<T: InDomain>(
-    session: &Session<impl Desk>,
-    roots: &str,
-    now: Timestamp,
-) -> Result<BundleBody, OperateError> {
+pub(super) fn draft_bundle<T: InDomain>(session: &Session, roots: &str, now: Timestamp) -> Result<BundleBody> {
     let (lines, known) = (session.lines(), &session.known);
     let version = trust::next_version(&lines, T::DOMAIN);
     let replaces = trust::active(&lines, T::DOMAIN).map(|line| line.version);
@@ -207,12 +189,7 @@ pub(super) fn hosts(known: &Known) -> Vec<Host> {
     hosts.into_iter().cloned().collect()
 }
 
-pub(super) fn step(
-    session: &Session<impl Desk>,
-    domain: Domain,
-    step: Step,
-    now: Timestamp,
-) -> Result<Vec<TrustLine>, Unturned> {
+pub(super) fn step(session: &Session, domain: Domain, step: Step, now: Timestamp) -> Result<Vec<TrustLine>, Unturned> {
     Ok(trust::step(&session.lines(), domain, step, now)?)
 }
 

@@ -14,10 +14,7 @@ use wire::control::Answer;
 use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::error::trust::Unturned;
-use crate::session::publish::Unsigned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{DeskError, Made, OperateError, Result, Session, Unsigned, Unturned};
 use crate::trust::issuers::{Issuing, Told, certify, issuing_key, open};
 use crate::trust::step::{Turned, check_room, check_root, draft_bundle, step, turned};
 use crate::trust::versions::outside_in_use;
@@ -76,12 +73,7 @@ fn spare_key(issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
 }
 
 /// What a gateway answered that was to draw a spare key, which nobody can have copied yet; says when it was drawn.
-pub fn take_spare(
-    known: &Known,
-    gateway: &NodeName,
-    answer: Answer,
-    told: &mut Told,
-) -> Result<Timestamp, OperateError> {
+pub fn take_spare(known: &Known, gateway: &NodeName, answer: Answer, told: &mut Told) -> Result<Timestamp> {
     let Answer::Spare { issuers, drawn_at } = answer else { return Err(DeskError::OtherAnswer.into()) };
     let body = open(known, &issuers).filter(|body| body.gateway == *gateway);
     told.insert(gateway.clone(), body.ok_or_else(|| Unturned::AnotherGateway(gateway.clone()))?);
@@ -91,12 +83,12 @@ pub fn take_spare(
 /// Puts a new root in the place of all others, at once and for good. Mandates move to spare keys; the old issuing keys
 /// are revoked, since whoever has the root may have those. Whoever is left out keeps a mandate with a revoked key.
 pub async fn replace<T: InDomain>(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     keys: &SignerKeys,
     root: &Authority<T>,
     issuing: Issuing<'_>,
     waived: &[String],
-) -> Result<Made<(Turned, Spares)>, OperateError> {
+) -> Result<Made<(Turned, Spares)>> {
     check_root::<T>(session, root.certificate()).await?;
     let outside = match outside_in_use::<T>(session).await {
         // This is the way out if the bundle in use is nowhere any more.

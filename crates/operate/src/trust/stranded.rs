@@ -7,8 +7,7 @@ use identity::head::TrustState;
 use identity::id::{Fingerprint, InviteId};
 use identity::trust;
 
-use crate::session::desk::Desk;
-use crate::session::{OperateError, Session};
+use crate::session::{Result, Session};
 use crate::trust::versions;
 
 /// What a code pins that finds no gateway any more.
@@ -20,10 +19,7 @@ pub struct Stranded {
 }
 
 /// Those among these invites whose root is retired, in the signers' own words of what they pin.
-pub async fn stranded(
-    session: &mut Session<impl Desk>,
-    ids: &[InviteId],
-) -> Result<BTreeMap<InviteId, Stranded>, OperateError> {
+pub async fn stranded(session: &mut Session, ids: &[InviteId]) -> Result<BTreeMap<InviteId, Stranded>> {
     let lines = trust::of(&session.lines(), Domain::Endpoint);
     if ids.is_empty() || lines.iter().all(|line| line.state != TrustState::Retired) {
         return Ok(BTreeMap::new());

@@ -10,9 +10,7 @@ use identity::trust::{self, BadStep};
 use wire::known::Known;
 
 use crate::pending::signed_by;
-use crate::session::desk::Desk;
-use crate::session::error::trust::Unturned;
-use crate::session::{OperateError, Session, bundles};
+use crate::session::{Result, Session, Unturned, bundles};
 
 /// One version of the roots of a domain, and where it stands.
 #[derive(Debug, Clone)]
@@ -33,13 +31,13 @@ pub struct Versions<D: InDomain> {
 
 impl<D: InDomain> Versions<D> {
     /// What there is, if nothing lacks that is trusted.
-    pub fn trusted(self) -> Result<Vec<Version<D>>, OperateError> {
+    pub fn trusted(self) -> Result<Vec<Version<D>>> {
         let missing: Vec<_> = self.missing.iter().filter(|line| line.state.is_trusted()).map(name).collect();
         if missing.is_empty() { Ok(self.here) } else { Err(Unturned::BundleMissing(missing).into()) }
     }
 
     /// One that is needed.
-    pub fn need(self, version: u64) -> Result<Option<Version<D>>, OperateError> {
+    pub fn need(self, version: u64) -> Result<Option<Version<D>>> {
         if let Some(line) = self.missing.iter().find(|line| line.version == version) {
             return Err(Unturned::BundleMissing(vec![name(line)]).into());
         }
@@ -53,7 +51,7 @@ fn name(line: &TrustLine) -> String {
 
 /// Every version of one domain that the head names. The gateway's word alone does not count. What is trusted no more
 /// may be read from what this home keeps; what is trusted the gateway must have.
-pub async fn all<T: InDomain>(session: &mut Session<impl Desk>) -> Result<Versions<T>, OperateError> {
+pub async fn all<T: InDomain>(session: &mut Session) -> Result<Versions<T>> {
     let told = bundles::told(session).await?;
     let mut versions = Versions { here: Vec::new(), missing: Vec::new() };
     for line in trust::of(&session.lines(), T::DOMAIN) {
@@ -77,31 +75,29 @@ fn signers_of(known: &Known, envelope: &Envelope) -> Vec<SignerName> {
     met.map(|set| signed_by(&set.quorum, envelope)).unwrap_or_default()
 }
 
-async fn active<T: InDomain>(session: &mut Session<impl Desk>) -> Result<Option<Version<T>>, OperateError> {
+async fn active<T: InDomain>(session: &mut Session) -> Result<Option<Version<T>>> {
     let active = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
     all::<T>(session).await?.need(active.unwrap_or_default())
 }
 
-pub(crate) async fn in_use<T: InDomain>(session: &mut Session<impl Desk>) -> Result<Version<T>, OperateError> {
+pub(crate) async fn in_use<T: InDomain>(session: &mut Session) -> Result<Version<T>> {
     let found = active::<T>(session).await?;
     found.ok_or_else(|| Unturned::Step(BadStep::NothingActive(T::DOMAIN.word())).into())
 }
 
 /// The endpoint root that a code pins: the one in use.
-pub(crate) async fn pinned_root(session: &mut Session<impl Desk>) -> Result<Fingerprint, OperateError> {
+pub(crate) async fn pinned_root(session: &mut Session) -> Result<Fingerprint> {
     let pinned = active::<Endpoint>(session).await?.and_then(|version| version.bundle.fingerprints().next());
     Ok(pinned.unwrap_or_else(|| session.known.founding.endpoint_fingerprint()))
 }
 
 /// The outside roots that go on with the next version, and that lines are made with.
-pub(crate) async fn outside_in_use<T: InDomain>(
-    session: &mut Session<impl Desk>,
-) -> Result<Vec<OutsideRoot>, OperateError> {
+pub(crate) async fn outside_in_use<T: InDomain>(session: &mut Session) -> Result<Vec<OutsideRoot>> {
     Ok(in_use::<T>(session).await?.bundle.body().outside.clone())
 }
 
 /// All endpoint roots that are trusted now: with these, a download goes on through a rotation.
-pub(crate) async fn endpoint_roots_pem(session: &mut Session<impl Desk>) -> Result<String, OperateError> {
+pub(crate) async fn endpoint_roots_pem(session: &mut Session) -> Result<String> {
     in_use::<Endpoint>(session).await?;
     let versions = all::<Endpoint>(session).await?.here;
     let trusted = versions.iter().filter(|version| version.line.state.is_trusted()).map(|version| &version.bundle);
@@ -109,7 +105,7 @@ pub(crate) async fn endpoint_roots_pem(session: &mut Session<impl Desk>) -> Resu
 }
 
 /// What another head said of trust that the one in force does not know, in words.
-pub fn turned_elsewhere(session: &Session<impl Desk>) -> Vec<String> {
+pub fn turned_elsewhere(session: &Session) -> Vec<String> {
     let head = &session.known.head.head;
     let (own, mut all) = (&head.trust, Vec::new());
     for line in &session.lines() {

@@ -18,8 +18,8 @@ use operate::session::Session;
 use operate::session::timely::MANDATE;
 use serde::Serialize;
 
+use super::named;
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 use crate::rooting::certify_lacking;
 use crate::waiting::{Left, leave, told};
 
@@ -65,13 +65,13 @@ impl Renew {
         let (mut session, keys) = common.signing_session(&doing).await?;
         let failed = |why| failure(&doing, &why);
         let mut papers = papers(&mut session, &self.node, clock::now()).await.map_err(failed)?;
-        let lacking = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
+        let before = lacking(&papers);
         let mut grant = None;
-        if !lacking.is_empty() {
+        if !before.is_empty() {
             certify_lacking(common, &session, self.roots.clone(), (&self.node, &mut papers), &doing)?;
         }
-        let uncertified = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
-        let certified: Vec<_> = lacking.into_iter().filter(|version| !uncertified.contains(version)).collect();
+        let uncertified = lacking(&papers);
+        let certified: Vec<_> = before.into_iter().filter(|version| !uncertified.contains(version)).collect();
         if !certified.is_empty() {
             grant = self.hand(common, &session, &papers, &doing)?;
         }
@@ -94,14 +94,13 @@ impl Renew {
     fn hand(
         &self,
         common: &Common,
-        session: &Session<AnyDesk>,
+        session: &Session,
         papers: &Papers,
         doing: &str,
     ) -> Result<Option<String>, Failure> {
         let grant = papers::renewal(session, &self.node, papers).map_err(|why| failure(doing, &why))?;
         let Some(grant) = grant else {
-            return Err(Failure::failed(doing, "it has no certificate under a root in use, and none can be made here")
-                .hint("say where the root keys are: --roots DIR; or run this where they are"));
+            return Err(no_certificate(doing));
         };
         let folder = GatewayFolder::at(&common.home(), &session.known.founding.record.name);
         if folder.folder.exists() && folder.about().is_ok_and(|about| about.node == self.node) {
@@ -113,6 +112,16 @@ impl Renew {
         file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
         Ok(Some(out.display().to_string()))
     }
+}
+
+/// Versions of the roots under which its keys have no certificate.
+fn lacking(papers: &Papers) -> Vec<String> {
+    [papers.identity.lacking(), papers.endpoint.lacking()].concat().iter().map(named).collect()
+}
+
+pub fn no_certificate(doing: &str) -> Failure {
+    Failure::failed(doing, "it has no certificate under a root in use, and none can be made here")
+        .hint("say where the root keys are: --roots DIR; or run this where they are")
 }
 
 impl Renewed {

@@ -16,8 +16,7 @@ use identity::time::{Seconds, Timestamp};
 use node::report::{Exit, Failure, show};
 use operate::audit;
 use operate::key::SignerKeys;
-use operate::session::Session;
-use operate::session::error::trust::Unturned;
+use operate::session::{Session, Unturned};
 use operate::trust::adopted;
 use operate::trust::dependents;
 use operate::trust::dependents::look;
@@ -31,7 +30,6 @@ use serde::Serialize;
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::commands::trust::rollback;
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 use crate::rooting::next_root;
 use crate::waiting::{Left, Waiting, leave};
 use crate::words::confirm;
@@ -131,7 +129,7 @@ enum Then {
 struct Run<'a> {
     wish: Rotate,
     common: &'a Common,
-    session: Session<AnyDesk>,
+    session: Session,
     keys: SignerKeys,
     doing: String,
     told: Rotated,
@@ -235,7 +233,7 @@ impl Run<'_> {
         let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
         let left_out = issuers::check_without(&mut self.session, &without, T::DOMAIN).await;
         left_out.map_err(|why| failure(&self.doing, &why))?;
-        let root = next_root::<_, T>(self.common, &mut self.session, roots, &self.doing).await?;
+        let root = next_root::<T>(self.common, &mut self.session, roots, &self.doing).await?;
         let made = step::publish(&mut self.session, &self.keys, &root, &without).await;
         let made = made.map_err(|why| failure(&self.doing, &why))?;
         Ok(self.done("publish", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
@@ -313,7 +311,7 @@ impl Run<'_> {
     }
 
     fn is_served(&self) -> bool {
-        matches!(self.session.desk(), AnyDesk::Remote(_))
+        self.session.is_served()
     }
 
     fn say(&self, words: &str) {

@@ -7,7 +7,7 @@ use identity::bundle::InDomain;
 use identity::id::Digest;
 use identity::trust::{self, Step};
 use node::report::{Failure, plain};
-use operate::session::error::trust::Unturned;
+use operate::session::Unturned;
 use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, Held};
 use operate::trust::issuers::ISSUER_LIFE;
@@ -27,7 +27,7 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
     confirm::<T>(run)?;
     known.draw(run, T::DOMAIN).await?;
     let roots = run.wish.roots.clone();
-    let root = fresh_root::<_, T>(run.common, &run.session, roots, &run.doing)?;
+    let root = fresh_root::<T>(run.common, &run.session, roots, &run.doing)?;
     let made = stolen::replace(&mut run.session, &run.keys, &root, known.issuing(), &waived).await;
     drop((root, known));
     let made = made.map_err(|why| failure(&run.doing, &why))?;

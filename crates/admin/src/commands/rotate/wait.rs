@@ -120,14 +120,14 @@ impl Bar {
             return;
         }
         if self.live {
-            let words: Vec<String> = bounded(rest.to_vec()).into_iter().take(3).collect();
+            let words: Vec<String> = bounded(rest).into_iter().take(3).collect();
             let line: String = plain(&format!("{done}  {}", words.join("; "))).chars().take(110).collect();
             eprint!("\r\u{1b}[K{line}");
             let _ = std::io::stderr().flush();
             self.shown = true;
         } else if self.done != done || self.told != rest {
             eprintln!("{}", plain(done));
-            for line in bounded(rest.to_vec()) {
+            for line in bounded(rest) {
                 eprintln!("  {}", plain(&line));
             }
             (self.done, self.told) = (done.to_owned(), rest.to_vec());

@@ -108,7 +108,7 @@ impl Told {
         }
         let wanted = self.state == TrustState::Staged.word() || self.state == TrustState::Active.word();
         let adoption = self.adoption.as_ref().filter(|adoption| wanted && !adoption.is_whole())?;
-        let lines: Vec<_> = bounded(adoption.rest()).into_iter().map(|line| format!("  {line}")).collect();
+        let lines: Vec<_> = bounded(&adoption.rest()).into_iter().map(|line| format!("  {line}")).collect();
         Some(format!("{} {} is not with:\n{}", self.domain, self.trust_bundle_version, lines.join("\n")))
     }
 }

@@ -9,7 +9,7 @@ use identity::id::{Digest, Fingerprint};
 use identity::time::Seconds;
 use identity::trust::{self, BadStep, Step};
 use node::report::{Failure, show};
-use operate::session::error::trust::Unturned;
+use operate::session::Unturned;
 use operate::trust::adopted::bounded;
 use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, Held, Kind, Outcome, Scene};
@@ -296,7 +296,7 @@ impl Planned {
     pub fn broken(&self) -> String {
         let activates = self.step == "activate";
         if !self.not_known.is_empty() {
-            let lines = bounded(self.not_known.clone()).into_iter().map(|line| format!("  {line}"));
+            let lines = bounded(&self.not_known).into_iter().map(|line| format!("  {line}"));
             let lines = lines.collect::<Vec<_>>().join("\n");
             let known = if self.breaks.is_empty() {
                 String::new()

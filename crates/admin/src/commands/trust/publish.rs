@@ -7,8 +7,7 @@ use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain, OutsideRoot};
 use identity::principal::{Host, NodeName};
 use node::report::{Failure, show};
-use operate::session::OperateError;
-use operate::session::error::trust::Unturned;
+use operate::session::{OperateError, Unturned};
 use operate::trust::issuers;
 use operate::trust::outside;
 use operate::trust::outside::OutsideWish;
@@ -70,7 +69,7 @@ impl Publish {
             let without: BTreeSet<NodeName> = self.without.into_iter().collect();
             let left_out = issuers::check_without(&mut session, &without, T::DOMAIN).await;
             left_out.map_err(|why| failure(&doing, &why))?;
-            let root = next_root::<_, T>(common, &mut session, self.roots, &doing).await?;
+            let root = next_root::<T>(common, &mut session, self.roots, &doing).await?;
             step::publish(&mut session, &keys, &root, &without).await
         };
         let made = made.map_err(|why| failure(&doing, &why))?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use identity::id::Fingerprint;
 use node::report::{Failure, show};
-use operate::session::error::trust::Unturned;
+use operate::session::Unturned;
 use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, Waived};
 use operate::trust::retire::RetireWish;

@@ -20,7 +20,6 @@ use super::domain::DomainWord;
 use super::list::state_words;
 use super::no_version;
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 use crate::words::or_dash;
 
 #[derive(Debug, Args)]
@@ -107,12 +106,7 @@ impl Show {
         }
     }
 
-    async fn tell<D: InDomain>(
-        &self,
-        session: &mut Session<AnyDesk>,
-        common: &Common,
-        doing: &str,
-    ) -> Result<(), Failure> {
+    async fn tell<D: InDomain>(&self, session: &mut Session, common: &Common, doing: &str) -> Result<(), Failure> {
         let failed = |why| failure(doing, &why);
         let versions = versions::all::<D>(session).await.map_err(failed)?;
         let active = identity::trust::active(&session.lines(), D::DOMAIN).map(|line| line.version);
@@ -184,7 +178,7 @@ impl Shown {
         }
         if let Some(adoption) = &self.adoption {
             lines.push(format!("  nodes            {}", adoption.bar()));
-            lines.extend(bounded(adoption.rest()).into_iter().map(|line| format!("    {line}")));
+            lines.extend(bounded(&adoption.rest()).into_iter().map(|line| format!("    {line}")));
         }
         lines.join("\n")
     }

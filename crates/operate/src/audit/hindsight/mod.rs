@@ -23,7 +23,6 @@ use org::state::State;
 use serde::Serialize;
 
 use crate::replica::published::Published;
-use crate::session::desk::Desk;
 use crate::session::fold::entries;
 use crate::session::maps::published_as;
 use crate::session::{OperateError, Session};
@@ -144,7 +143,7 @@ fn map_in(tables: &Tables) -> impl Fn(Digest) -> Option<(Leaves, Vec<ClassLeaf>)
 
 /// Answers for one moment that is over.
 pub async fn could(
-    session: &mut Session<impl Desk>,
+    session: &mut Session,
     asked: &Asked,
     what: &Name,
     at: Timestamp,
@@ -187,13 +186,13 @@ pub async fn could(
 }
 
 /// Every entry, checked; none may be missing that the gateway counts, or that this operator was ever told of.
-async fn past(session: &mut Session<impl Desk>) -> Result<Past, CannotSay> {
+async fn past(session: &mut Session) -> Result<Past, CannotSay> {
     session.folded().await?;
     let entries = entries(session).await?;
     Ok(Past::of(&session.known.founding, entries))
 }
 
-async fn read_table(session: &mut Session<impl Desk>, tables: &mut Tables, state: &State) -> Result<(), CannotSay> {
+async fn read_table(session: &mut Session, tables: &mut Tables, state: &State) -> Result<(), CannotSay> {
     let Some((head, root)) = state.head().and_then(|it| Some((it.head.version, it.head.members?))) else {
         return Ok(());
     };
@@ -210,12 +209,7 @@ async fn read_table(session: &mut Session<impl Desk>, tables: &mut Tables, state
 }
 
 /// The maps of the heads before and after: as many as are cheap. What is not there is not guessed.
-async fn read_around(
-    session: &mut Session<impl Desk>,
-    tables: &mut Tables,
-    begin: &Past,
-    at: Timestamp,
-) -> Result<(), CannotSay> {
+async fn read_around(session: &mut Session, tables: &mut Tables, begin: &Past, at: Timestamp) -> Result<(), CannotSay> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let org = session.known.org();
     for dated in begin.entries() {

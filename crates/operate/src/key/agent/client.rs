@@ -96,7 +96,7 @@ pub fn lock(place: &AgentPlace) -> Result<bool, AgentError> {
 }
 
 /// The keys that this user's agent holds. Without an agent that can be trusted there are none: a command then asks.
-pub fn keys_held() -> Vec<AgentKey> {
+pub(crate) fn keys_held() -> Vec<AgentKey> {
     let Ok(place) = AgentPlace::of_user() else {
         return Vec::new();
     };

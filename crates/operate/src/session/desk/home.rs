@@ -1,5 +1,7 @@
 //! No gateway answers: what this home's own copy of the ledger says is looked at, and nothing is changed.
 
+use std::future::ready;
+
 use identity::id::Digest;
 use identity::text::Bytes;
 use identity::time::Timestamp;
@@ -9,7 +11,7 @@ use wire::control::{Answer, Call, Survey};
 
 use crate::folder::{Memory, OperatorFolder};
 use crate::replica::Replica;
-use crate::session::desk::{Desk, DeskError};
+use crate::session::desk::{Answering, Desk, DeskError};
 
 /// Answers from the copy. What only a gateway knows (who was seen when, SVIDs, machines that wait) is not there.
 #[derive(Debug)]
@@ -55,8 +57,8 @@ fn failed(why: impl std::error::Error) -> DeskError {
     DeskError::Refused(Refusal::Failed { why: why.to_string() })
 }
 
-impl Desk for HomeDesk {
-    async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
+impl HomeDesk {
+    fn answer(&self, call: Call) -> Result<Answer, DeskError> {
         let state: &State = &self.replica.state;
         match call {
             Call::Survey { .. } => {
@@ -101,5 +103,15 @@ impl Desk for HomeDesk {
             | Call::Releases {}
             | Call::Peers {} => Err(DeskError::NoGateway),
         }
+    }
+}
+
+impl Desk for HomeDesk {
+    fn is_alone(&self) -> bool {
+        true
+    }
+
+    fn ask(&mut self, call: Call) -> Answering<'_> {
+        Box::pin(ready(self.answer(call)))
     }
 }

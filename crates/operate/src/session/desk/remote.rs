@@ -13,7 +13,7 @@ use wire::tls::Expect;
 use wire::trust;
 
 use crate::key::Named;
-use crate::session::desk::{Desk, DeskError};
+use crate::session::desk::{Answering, Desk, DeskError};
 
 #[derive(Debug)]
 pub struct RemoteDesk {
@@ -107,22 +107,28 @@ impl RemoteDesk {
 }
 
 impl Desk for RemoteDesk {
-    async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
-        // A person may have thought for a while: a connection that rested too long is opened again. A change is sent
-        // once; whether it was taken, the ledger says.
-        let rested = self.line.take();
-        if let Some(mut line) = rested {
-            match self.ask_on(&mut line, &call).await {
-                Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Take { .. }) => {}
-                answer => {
-                    self.line = Some(line);
-                    return answer;
+    fn is_served(&self) -> bool {
+        true
+    }
+
+    fn ask(&mut self, call: Call) -> Answering<'_> {
+        Box::pin(async move {
+            // A person may have thought for a while: a connection that rested too long is opened again. A change is sent
+            // once; whether it was taken, the ledger says.
+            let rested = self.line.take();
+            if let Some(mut line) = rested {
+                match self.ask_on(&mut line, &call).await {
+                    Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Take { .. }) => {}
+                    answer => {
+                        self.line = Some(line);
+                        return answer;
+                    }
                 }
             }
-        }
-        let mut line = self.dial().await?;
-        let answer = self.ask_on(&mut line, &call).await;
-        self.line = Some(line);
-        answer
+            let mut line = self.dial().await?;
+            let answer = self.ask_on(&mut line, &call).await;
+            self.line = Some(line);
+            answer
+        })
     }
 }

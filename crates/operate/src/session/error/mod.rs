@@ -1,12 +1,12 @@
 //! Why an operator's command is refused: what failed, with what, and whose doing it is.
 
-pub mod distrust;
 pub mod trust;
 pub mod unwise;
 
 use ground::random::NoRandomness;
 use identity::envelope::BadEnvelope;
 use identity::id::Digest;
+use identity::principal::NodeName;
 use org::ledger::draft::NotDrafted;
 use wire::known::BadKnowledge;
 
@@ -16,9 +16,11 @@ use crate::pending::BadPending;
 use crate::replica::ReplicaError;
 use crate::session::desk::DeskError;
 use crate::session::timely::ClockDoubt;
-use distrust::Distrust;
 use trust::Unturned;
 use unwise::Unwise;
+
+/// What an operator's command comes to.
+pub type Result<T, E = OperateError> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
@@ -66,8 +68,25 @@ pub enum OperateError {
     TooFew { what: &'static str, needed: usize, found: usize },
 }
 
+/// Why what the ledger says of a name is not published.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Distrust {
+    #[error(
+        "`{name}` was published with the node key {published}, which was never revoked; now the ledger, folded here, has \
+         the node key {shown} ({key}) under that name"
+    )]
+    OtherKey { name: NodeName, published: Digest, shown: Digest, key: String },
+    #[error("by the ledger, folded here, two live node keys have the name `{name}`: {first} and {second}")]
+    TwoKeys { name: NodeName, first: String, second: String },
+    #[error(
+        "`{name}` was published with the node key {published}, which was neither revoked nor left by its own word; now it \
+         is not a member by the ledger. If it really is gone, say so: --without {name}"
+    )]
+    Vanished { name: NodeName, published: Digest },
+}
+
 impl OperateError {
-    pub fn no_such(what: &'static str, name: impl ToString) -> Self {
+    pub(crate) fn no_such(what: &'static str, name: &(impl ToString + ?Sized)) -> Self {
         Self::NoSuch { what, name: name.to_string() }
     }
 }

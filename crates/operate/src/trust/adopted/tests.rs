@@ -138,7 +138,7 @@ fn the_bar_is_full_only_when_nobody_is_left_and_names_are_bounded() {
         let stances = stances(&members, reports(adopted).into_values());
         let adoption = stances.adoption(Domain::Endpoint, 2, PUBLISHED, NOW);
         assert_eq!(adoption.bar(), bar);
-        let rest = bounded(adoption.rest());
+        let rest = bounded(&adoption.rest());
         assert_eq!(rest.len(), (40 - adopted).min(11));
         assert_eq!(rest.last().is_some_and(|last| last == "and 30 more"), adopted == 0, "{rest:?}");
     }

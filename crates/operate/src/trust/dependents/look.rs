@@ -11,20 +11,19 @@ use pki_types::CertificateDer;
 
 use super::{Held, LiveInvite, Scene};
 use crate::node::waiting;
-use crate::session::desk::Desk;
-use crate::session::{OperateError, Session};
+use crate::session::{Result, Session};
 use crate::trust::issuers::Told;
 use crate::trust::{adopted, issuers, versions};
 
 /// Everything that a step in this domain could break.
-pub async fn scene(session: &mut Session<impl Desk>, domain: Domain) -> Result<Scene, OperateError> {
+pub async fn scene(session: &mut Session, domain: Domain) -> Result<Scene> {
     let held = match domain {
         Domain::Endpoint => held::<Endpoint>(session).await?,
         Domain::Identity => held::<Identity>(session).await?,
     };
     let state = session.folded().await?;
     let members = adopted::stances(session).await?.all();
-    let (alone, now) = (session.desk().is_alone(), clock::now());
+    let (alone, now) = (session.is_alone(), clock::now());
     let (mut invites, mut waits) = (Vec::new(), Vec::new());
     // Who may be a member nobody pins beforehand.
     if domain == Domain::Endpoint {
@@ -33,12 +32,12 @@ pub async fn scene(session: &mut Session<impl Desk>, domain: Domain) -> Result<S
         let (machines, _) = if alone { Default::default() } else { waiting::all(session).await? };
         waits = machines.into_iter().map(|it| (it.claim.name, it.invite.root.unwrap_or(founders))).collect();
     }
-    let issued = issued(issuers::told(session).await?, domain);
-    let head = Head { trust: session.lines(), ..session.known.head.head.clone() };
-    Ok(Scene { domain, head, held, members, invites, waiting: waits, issued, alone, now })
+    let issued = issued(&issuers::told(session).await?, domain);
+    let now_so = Head { trust: session.lines(), ..session.known.head.head.clone() };
+    Ok(Scene { domain, head: now_so, held, members, invites, waiting: waits, issued, alone, now })
 }
 
-async fn held<T: InDomain>(session: &mut Session<impl Desk>) -> Result<Vec<Held>, OperateError> {
+async fn held<T: InDomain>(session: &mut Session) -> Result<Vec<Held>> {
     let versions = versions::all::<T>(session).await?.trusted()?;
     Ok(versions.iter().map(|version| Held::of(version.line.version, &version.bundle)).collect())
 }
@@ -59,11 +58,7 @@ fn live_invites(state: &State, founders: Fingerprint, now: Timestamp) -> Vec<Liv
 }
 
 /// Certificates of issuing keys, each told in its gateway's own voice.
-fn issued(told: Told, domain: Domain) -> Vec<(KeyId, CertificateDer<'static>)> {
-    let certificates = told.into_values().map(|told| match domain {
-        Domain::Endpoint => told.endpoint,
-        Domain::Identity => told.identity,
-    });
-    let certificates = certificates.map(|der| CertificateDer::from(der.0));
+fn issued(told: &Told, domain: Domain) -> Vec<(KeyId, CertificateDer<'static>)> {
+    let certificates = told.values().map(|told| CertificateDer::from(told.certificate(domain).0.clone()));
     certificates.filter_map(|certificate| Some((certificate::read(&certificate).ok()?.key, certificate))).collect()
 }
