@@ -5,8 +5,8 @@ use gateway::gateway::Gateway;
 use ground::clock;
 use operate::session::desk::home::HomeDesk;
 use operate::session::desk::remote::RemoteDesk;
-use operate::session::desk::{Desk, DeskError};
-use wire::control::{Answer, Call};
+use operate::session::desk::{Answering, Desk};
+use wire::control::Call;
 use wire::known::{BadKnowledge, Known};
 
 #[derive(Debug)]
@@ -33,19 +33,19 @@ impl AnyDesk {
 }
 
 impl Desk for AnyDesk {
-    fn is_here(&self) -> bool {
-        matches!(self, Self::Local(_))
-    }
-
     fn is_alone(&self) -> bool {
         matches!(self, Self::Home(_))
     }
 
-    async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
+    fn is_served(&self) -> bool {
+        matches!(self, Self::Remote(_))
+    }
+
+    fn ask(&mut self, call: Call) -> Answering<'_> {
         match self {
-            Self::Local(gateway) => Ok(control::answer(gateway, call).await?),
-            Self::Remote(desk) => desk.ask(call).await,
-            Self::Home(desk) => desk.ask(call).await,
+            Self::Local(gateway) => Box::pin(async move { Ok(control::answer(gateway, call).await?) }),
+            Self::Remote(desk) => desk.ask(call),
+            Self::Home(desk) => desk.ask(call),
         }
     }
 }

@@ -7,12 +7,10 @@ use operate::publish::fleet::git::{self, GitState};
 use operate::publish::plan::{PlanError, Prepared};
 use operate::publish::watch::listed;
 use operate::session::Session;
-use operate::session::desk::Desk as _;
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 
 use crate::home::failure;
-use crate::local::AnyDesk;
 
 /// Says what the folder is in git. Changes that were not committed need a word.
 pub fn git_state(folder: &Path, dirty: bool, doing: &str) -> Result<GitState, Failure> {
@@ -81,7 +79,7 @@ pub struct PlanTold {
     warnings: Vec<operate::publish::shortening::Warning>,
 }
 
-pub fn as_facts(session: &Session<AnyDesk>, prepared: &Prepared) -> PlanTold {
+pub fn as_facts(session: &Session, prepared: &Prepared) -> PlanTold {
     let names = |names: &[identity::principal::NodeName]| names.iter().map(ToString::to_string).collect();
     let schema = prepared.schema.as_ref();
     PlanTold {
@@ -98,13 +96,13 @@ pub fn as_facts(session: &Session<AnyDesk>, prepared: &Prepared) -> PlanTold {
     }
 }
 
-pub fn in_words(session: &Session<AnyDesk>, prepared: &Prepared) -> String {
+pub fn in_words(session: &Session, prepared: &Prepared) -> String {
     let mut lines = vec![match session.known.head.head.fleet {
         Some(_) => format!("against head {}:", session.known.head.head.version),
         None => "no fleet was published yet: everything is new".to_owned(),
     }];
     lines.push(prepared.plan.to_string());
-    if session.desk().is_alone() {
+    if session.is_alone() {
         lines.push(
             "which schema each machine reads only a gateway knows: planned with that of what is published".to_owned(),
         );

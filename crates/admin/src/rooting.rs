@@ -7,15 +7,14 @@ use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use identity::authority::Authority;
 use identity::bundle::InDomain;
-use identity::head::TrustState;
+use identity::head::{TrustLine, TrustState};
 use identity::id::Fingerprint;
 use identity::principal::NodeName;
 use identity::trust;
 use operate::gateway::papers::Papers;
-use operate::gateway::{DomainRoots, OpenRoots};
 use operate::session::Session;
-use operate::session::desk::Desk;
 use operate::trust::roots::{self, RootError, Sealing};
+use operate::trust::step;
 use pki_types::CertificateDer;
 use terminal::failure::Failure;
 
@@ -31,7 +30,7 @@ struct Keyring<'a> {
 }
 
 impl<'a> Keyring<'a> {
-    fn new<D: Desk>(common: &'a Common, session: &Session<D>, folder: Option<PathBuf>) -> Self {
+    fn new(common: &'a Common, session: &Session, folder: Option<PathBuf>) -> Self {
         let folder = folder.unwrap_or_else(|| session.folder.folder.clone());
         let prompt = format!("passphrase of the root keys of `{}`", session.known.founding.record.name);
         Self { common, folder, prompt, asked: OnceCell::new() }
@@ -47,24 +46,10 @@ impl<'a> Keyring<'a> {
     }
 }
 
-/// The roots in use, and those trusted beside them whose keys are here.
-pub async fn open_roots<D: Desk>(
-    common: &Common,
-    session: &mut Session<D>,
-    folder: Option<PathBuf>,
-    doing: &str,
-) -> Result<OpenRoots, Failure> {
-    let ring = Keyring::new(common, session, folder);
-    Ok(OpenRoots {
-        identity: open_domain(&ring, session, doing).await?,
-        endpoint: open_domain(&ring, session, doing).await?,
-    })
-}
-
 /// Certifies a gateway's keys where that is lacking, by those roots whose keys are here.
-pub fn certify_lacking<D: Desk>(
+pub fn certify_lacking(
     common: &Common,
-    session: &Session<D>,
+    session: &Session,
     folder: Option<PathBuf>,
     (gateway, papers): (&NodeName, &mut Papers),
     doing: &str,
@@ -72,9 +57,29 @@ pub fn certify_lacking<D: Desk>(
     let (ring, now) = (Keyring::new(common, session, folder), clock::now());
     let identity = open_here(&ring, &papers.identity.lacks(), doing)?;
     let endpoint = open_here(&ring, &papers.endpoint.lacks(), doing)?;
-    let filled = session.fill(&mut papers.identity, gateway, &identity, now);
-    let filled = filled.and_then(|()| session.fill(&mut papers.endpoint, gateway, &endpoint, now));
+    let org = &session.known.founding.record.name;
+    let filled = papers.identity.fill(org, gateway, &identity, now);
+    let filled = filled.and_then(|()| papers.endpoint.fill(org, gateway, &endpoint, now));
     filled.map_err(|why| failure(doing, &why))
+}
+
+/// The same for a machine that has nothing yet: the roots in use must be here. Those that are trusted, and are not.
+pub fn certify_new(
+    common: &Common,
+    session: &Session,
+    folder: Option<PathBuf>,
+    (gateway, papers): (&NodeName, &mut Papers),
+    doing: &str,
+) -> Result<Vec<TrustLine>, Failure> {
+    certify_lacking(common, session, folder.clone(), (gateway, papers), doing)?;
+    let absent = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
+    match absent.iter().find(|line| line.state == TrustState::Active) {
+        Some(TrustLine { domain, .. }) => {
+            let folder = Keyring::new(common, session, folder).folder;
+            Err(failed(doing, &RootError::NotHere { domain: domain.word(), folder }))
+        }
+        None => Ok(absent),
+    }
 }
 
 /// Those of these roots whose keys are here.
@@ -87,55 +92,27 @@ fn open_here<T: InDomain>(
     for root in wanted {
         match roots::open(&ring.folder, root, || ring.ask()) {
             Ok(opened) => here.push(opened),
-            Err(RootError::NotHere(..)) => {}
+            Err(RootError::NotHere { .. }) => {}
             Err(why) => return Err(failed(doing, &why)),
         }
     }
     Ok(here)
 }
 
-async fn open_domain<D: Desk, T: InDomain>(
-    ring: &Keyring<'_>,
-    session: &mut Session<D>,
-    doing: &str,
-) -> Result<DomainRoots<T>, Failure> {
-    let failed = |why: RootError| failed(doing, &why);
-    let versions = session.versions::<T>().await.map_err(|why| failure(doing, &why))?;
-    let (mut active, mut more, mut absent) = (None, Vec::<Authority<T>>::new(), Vec::new());
-    for version in versions.into_iter().filter(|version| version.line.state.is_trusted()) {
-        for root in version.bundle.roots().certificates() {
-            match roots::open(&ring.folder, root, || ring.ask()) {
-                Ok(opened) if version.line.state == TrustState::Active && active.is_none() => active = Some(opened),
-                Ok(opened) => more.push(opened),
-                Err(RootError::NotHere(..)) if version.line.state != TrustState::Active => {
-                    absent.push(version.line.clone());
-                }
-                Err(why) => return Err(failed(why)),
-            }
-        }
-    }
-    let not_here = || failed(RootError::NotHere(T::DOMAIN.word(), ring.folder.display().to_string()));
-    let active = active.ok_or_else(not_here)?;
-    // A version that was taken back names the same root again.
-    let mut seen = vec![active.key_id()];
-    more.retain(|root| !seen.contains(&root.key_id()) && (seen.push(root.key_id()), true).1);
-    Ok(DomainRoots { active, more, absent })
-}
-
 /// The root of the next version: one that was drawn by a command that was cut off, else a new one.
-pub async fn next_root<D: Desk, T: InDomain>(
+pub async fn next_root<T: InDomain>(
     common: &Common,
-    session: &mut Session<D>,
+    session: &mut Session,
     folder: Option<PathBuf>,
     doing: &str,
 ) -> Result<Authority<T>, Failure> {
     let ring = Keyring::new(common, session, folder);
-    let published = session.published_roots().await.map_err(|why| failure(doing, &why))?;
+    let published = step::published_roots(session).await.map_err(|why| failure(doing, &why))?;
     let own: Vec<Fingerprint> =
         published.into_iter().filter(|(line, _)| line.domain == T::DOMAIN).map(|(_, root)| root).collect();
     if let Some(drawn) = roots::drawn::<T>(&ring.folder, &own, clock::now()).map_err(|why| failed(doing, &why))? {
         // Before its key is opened: what lies here may be the other domain's.
-        session.check_root::<T>(&drawn.certificate).await.map_err(|why| failure(doing, &why))?;
+        step::check_root::<T>(session, &drawn.certificate).await.map_err(|why| failure(doing, &why))?;
         if !common.json {
             eprintln!("taking up the root {} that was drawn before and never published", drawn.fingerprint());
         }
@@ -145,18 +122,18 @@ pub async fn next_root<D: Desk, T: InDomain>(
 }
 
 /// A new root, whatever lies there: whoever stole one may have the others of that folder.
-pub fn fresh_root<D: Desk, T: InDomain>(
+pub fn fresh_root<T: InDomain>(
     common: &Common,
-    session: &Session<D>,
+    session: &Session,
     folder: Option<PathBuf>,
     doing: &str,
 ) -> Result<Authority<T>, Failure> {
     draw(&Keyring::new(common, session, folder), session, doing)
 }
 
-fn draw<D: Desk, T: InDomain>(ring: &Keyring<'_>, session: &Session<D>, doing: &str) -> Result<Authority<T>, Failure> {
+fn draw<T: InDomain>(ring: &Keyring<'_>, session: &Session, doing: &str) -> Result<Authority<T>, Failure> {
     // A root that a wrong clock dated would be good for nobody, and publishing it would lock its own operator out.
-    session.check_clock(clock::now()).map_err(|why| failure(doing, &why))?;
+    session.check_clock(clock::now()).map_err(|why| failure(doing, &why.into()))?;
     let passphrase = match roots::sealing(&ring.folder, || ring.ask()).map_err(|why| failed(doing, &why))? {
         Some(Sealing::Open) => None,
         Some(Sealing::Passphrase(passphrase)) => Some(passphrase),
@@ -164,13 +141,15 @@ fn draw<D: Desk, T: InDomain>(ring: &Keyring<'_>, session: &Session<D>, doing: &
     };
     let version = trust::next_version(&session.lines(), T::DOMAIN);
     let org = &session.known.founding.record.name;
-    roots::draw(&ring.folder, (org, version), passphrase.as_ref(), clock::now()).map_err(|why| failed(doing, &why))
+    roots::draw(&ring.folder, org, version, passphrase.as_ref(), clock::now()).map_err(|why| failed(doing, &why))
 }
 
 fn failed(doing: &str, why: &RootError) -> Failure {
     let failure = Failure::new(doing, why);
     match why {
-        RootError::NotHere(..) => failure.hint("say where the root keys are: --roots DIR; or run this where they are"),
+        RootError::NotHere { .. } => {
+            failure.hint("say where the root keys are: --roots DIR; or run this where they are")
+        }
         RootError::Passphrase(why) => {
             failure.hint(without_passphrase(why, "give it with --passphrase-file FILE, or run this at a terminal"))
         }

@@ -2,17 +2,16 @@
 
 use std::path::PathBuf;
 
-use identity::head::{Cause, Head};
+use identity::head::Cause;
 use identity::time::Timestamp;
 use operate::pending::{Need, Pending};
 use operate::replica::roll::Roll;
-use operate::session::{Made, OperateError, Session};
+use operate::session::{Made, NextHead, OperateError, Session};
 use serde::Serialize;
 use terminal::failure::Failure;
 use wire::known::Known;
 
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 
 /// What a command left behind for the others.
 #[derive(Debug, Serialize)]
@@ -77,17 +76,17 @@ pub fn leave<T>(common: &Common, doing: &str, known: &Known, made: &Made<T>) -> 
 }
 
 /// What the next head does to machines whatever it is made for, before a person says yes to it.
-pub async fn foretell(common: &Common, session: &mut Session<AnyDesk>, yes: bool) {
-    let any = |session: &Session<AnyDesk>, now| session.next_head(now, Cause::Refresh, |_| {});
+pub async fn foretell(common: &Common, session: &mut Session, yes: bool) {
+    let any = |session: &Session, now| session.next_head(now, Cause::Refresh, |_| {});
     foretell_of(common, session, yes, any).await;
 }
 
 /// The same of the very head that is about to be signed.
 pub async fn foretell_of(
     common: &Common,
-    session: &mut Session<AnyDesk>,
+    session: &mut Session,
     yes: bool,
-    draft: impl FnOnce(&Session<AnyDesk>, Timestamp) -> Result<Head, OperateError>,
+    draft: impl FnOnce(&Session, Timestamp) -> Result<NextHead, OperateError>,
 ) {
     if yes {
         return;

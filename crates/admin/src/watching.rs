@@ -11,12 +11,11 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::publish::watch::{Fate, Receipts, Watch, listed};
 use operate::session::reports::Reports;
-use operate::session::{OperateError, Session};
+use operate::session::reports::reports;
+use operate::session::{OperateError, Session, maps};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::table::table;
-
-use crate::local::AnyDesk;
 
 /// So many nodes stand in the table; those that are well leave it first.
 const ROWS: usize = 20;
@@ -28,7 +27,7 @@ pub type Fates = BTreeMap<NodeName, Fate>;
 
 /// Watches until everything has settled, or the bound is over.
 pub async fn watch(
-    session: &mut Session<AnyDesk>,
+    session: &mut Session,
     watch: &mut Watch,
     bound: Option<Seconds>,
     quiet: bool,
@@ -38,7 +37,7 @@ pub async fn watch(
     let mut screen = Screen::new(quiet);
     let (mut after, mut failures) = (0, 0);
     loop {
-        match session.reports(after).await {
+        match reports(session, after).await {
             Ok((reports, last)) => {
                 watch.hear(reports);
                 (after, failures) = (last, 0);
@@ -195,21 +194,18 @@ impl Wait {
 }
 
 /// Which members have a head on their disk; waits for the others as long as was asked for.
-pub async fn receipts(
-    session: &mut Session<AnyDesk>,
-    head: u64,
-    (sent, how): (bool, &Wait),
-) -> Result<Receipts, OperateError> {
+pub async fn receipts(session: &mut Session, head: u64, (sent, how): (bool, &Wait)) -> Result<Receipts, OperateError> {
     if !sent {
         return Ok(Receipts::default());
     }
-    let members = session.members_here().await?;
+    let members = operate::node::members(session).await?.into_iter();
+    let members: Vec<_> = members.map(|node| (node.name, node.node_key.digest())).collect();
     // Nodes learn of it only from a gateway that serves.
-    let served = matches!(session.desk(), AnyDesk::Remote(_));
+    let served = session.is_served();
     let until = clock::now() + how.wait.filter(|_| served).unwrap_or(Seconds(0));
     let (mut all, mut after) = (Reports::new(), 0);
     loop {
-        let (reports, last) = session.reports(after).await?;
+        let (reports, last) = reports(session, after).await?;
         all.extend(reports);
         after = last;
         let receipts = Receipts::of(head, members.clone(), &all);
@@ -221,21 +217,20 @@ pub async fn receipts(
 }
 
 /// Watches the head in force, which somebody published just now.
-pub async fn follow(
-    session: &mut Session<AnyDesk>,
-    bound: Option<Seconds>,
-    quiet: bool,
-) -> Result<Fates, OperateError> {
-    if !matches!(session.desk(), AnyDesk::Remote(_)) {
+pub async fn follow(session: &mut Session, bound: Option<Seconds>, quiet: bool) -> Result<Fates, OperateError> {
+    if !session.is_served() {
         return Ok(Fates::new());
     }
-    let seen =
-        session.nodes().await?.into_iter().filter_map(|node| Some((node.name, node.observed.last_seen?))).collect();
-    let Some(published) = session.published().await? else {
+    let seen = operate::node::all(session)
+        .await?
+        .into_iter()
+        .filter_map(|node| Some((node.name, node.observed.last_seen?)))
+        .collect();
+    let Some(published) = maps::published(session).await? else {
         return Ok(Fates::new());
     };
-    let offered = (published.leaves.as_slice(), &published.manifests);
-    let mut news = Watch::new((session.known.head.head.version, clock::now()), offered, seen);
+    let head = session.known.head.head.version;
+    let mut news = Watch::new(head, clock::now(), &published.leaves, &published.manifests, seen);
     watch(session, &mut news, bound, quiet).await
 }
 

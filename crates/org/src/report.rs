@@ -1,5 +1,6 @@
 //! What a node says of itself, signed by its node key: what it has taken in, and how its trials went.
 
+use identity::bundle::Domain;
 use identity::envelope::Payload;
 use identity::id::{Digest, Fingerprint};
 use identity::key::PublicKey;
@@ -42,6 +43,15 @@ pub struct TrustTold {
     pub identity: DomainTold,
     /// The SVIDs here, and the roots that each leads to.
     pub svids: Vec<SvidTold>,
+}
+
+impl TrustTold {
+    pub const fn of(&self, domain: Domain) -> &DomainTold {
+        match domain {
+            Domain::Endpoint => &self.endpoint,
+            Domain::Identity => &self.identity,
+        }
+    }
 }
 
 /// How a node stands with the roots of one domain.

@@ -6,6 +6,7 @@ use identity::certificate;
 use identity::id::Fingerprint;
 use identity::key::{P256Key, Sign as _};
 use operate::backup::Kept;
+use operate::trust::roots;
 use org::state::State;
 use serde::Serialize;
 
@@ -40,7 +41,7 @@ pub fn roots(kept: &Kept) -> Result<Vec<RootTold>, Damaged> {
         let key = kept.iter().find(|(inside, _)| inside.as_str() == name).map(|(_, bytes)| bytes);
         // One under a passphrase cannot be looked into here.
         if let Some(bytes) = key.filter(|bytes| !sealed::is_protected(bytes)) {
-            let purpose = operate::trust::roots::purpose_in(domain);
+            let purpose = roots::purpose(domain);
             let opened = sealed::open(bytes, &purpose, || Err(sealed::SealError::WrongPassphrase)).ok();
             let id = opened.and_then(|opened| P256Key::from_pkcs8(&opened).ok());
             let id = id.and_then(|key| certificate::key_id(key.public()).ok());

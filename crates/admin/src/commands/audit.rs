@@ -5,7 +5,9 @@ use ground::clock;
 use identity::principal::Name;
 use manifest::access::{Who, may};
 use manifest::source;
+use operate::audit;
 use operate::audit::Verdict;
+use operate::audit::hindsight;
 use operate::audit::hindsight::question::BadQuestion;
 use operate::audit::hindsight::{CannotSay, Edge, HeadTold, Hindsight, SignerTold};
 use operate::publish::fleet::FleetFolder;
@@ -52,7 +54,7 @@ impl Audit {
         let doing = "the audit failed";
         let mut session = common.session(doing).await?;
         if self.verify {
-            let verdict = session.verify().await.map_err(|why| failure(doing, &why))?;
+            let verdict = audit::verify(&mut session).await.map_err(|why| failure(doing, &why))?;
             if let (false, Some(bad)) = (common.json, &verdict.first_bad) {
                 return Err(Failure::failed("the ledger does not hold", bad.clone())
                     .hint("keep the gateway's folder as it is for evidence, and compare it with another copy"));
@@ -60,7 +62,7 @@ impl Audit {
             show(common.json, &verdict, || in_short(&verdict));
             return if verdict.ok { Ok(()) } else { Err(Failure::failed("the ledger does not hold", "see above")) };
         }
-        let lines = session.audit(self.subject.as_deref()).await.map_err(|why| failure(doing, &why))?;
+        let lines = audit::lines(&mut session, self.subject.as_deref()).await.map_err(|why| failure(doing, &why))?;
         show(common.json, &lines, || {
             let row = |line: &org::audit::Line| {
                 vec![
@@ -101,7 +103,9 @@ async fn could(common: &Common, can: &[String], at: Option<Moment>) -> Result<()
     let mut session = common.session(doing).await?;
     let now = clock::now();
     let at = at.map_or(now, |at| at.before(now));
-    let told = Box::pin(session.could((&asked, &what), at, now)).await.map_err(|why| cannot_say(doing, &why))?;
+    let told = Box::pin(hindsight::could(&mut session, &asked, &what, at, now))
+        .await
+        .map_err(|why| cannot_say(doing, &why))?;
     let told = Told { roles: roles(&told), hindsight: told };
     show(common.json, &told, || in_words(&told));
     let told = told.hindsight;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use identity::id::Digest;
 use identity::time::Seconds;
+use operate::release;
+use operate::release::files;
 use operate::release::files::Sent;
 use operate::release::{NoAgent, read_agent};
 use org::release::executable::NotAnAgent;
@@ -114,7 +116,7 @@ impl Add {
         }
         let (mut session, keys) = common.signing_session(doing).await?;
         let mut bar = Bar::new(common.json);
-        let made = session.publish_release(&keys, &programs, |sent| bar.show(sent)).await;
+        let made = release::publish(&mut session, &keys, &programs, |sent| bar.show(sent)).await;
         bar.end();
         let made = made.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
@@ -186,7 +188,7 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the releases";
         let mut session = common.session(doing).await?;
-        let releases = session.releases().await.map_err(|why| failure(doing, &why))?;
+        let releases = release::all(&mut session).await.map_err(|why| failure(doing, &why))?;
         let named = session.known.head.head.release;
         let told: Vec<ReleaseTold> = releases
             .all
@@ -219,7 +221,7 @@ impl Show {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not show the release";
         let mut session = common.session(doing).await?;
-        let releases = session.releases().await.map_err(|why| failure(doing, &why))?;
+        let releases = release::all(&mut session).await.map_err(|why| failure(doing, &why))?;
         let named = session.known.head.head.release;
         let wanted = |(digest, release): &&(Digest, Release)| match self.number {
             Some(number) => release.number == number,
@@ -263,7 +265,7 @@ impl Prune {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not remove unused files";
         let mut session = common.session(doing).await?;
-        let (files, bytes) = session.sweep_files(self.unused_for).await.map_err(|why| failure(doing, &why))?;
+        let (files, bytes) = files::sweep(&mut session, self.unused_for).await.map_err(|why| failure(doing, &why))?;
         let told = Pruned { files, bytes };
         show(common.json, &told, || format!("removed {files} file(s), {bytes} bytes"));
         Ok(())

@@ -4,6 +4,7 @@ use clap::Args;
 use ground::clock;
 use identity::head::TrustState;
 use identity::principal::NodeName;
+use operate::audit::status::status;
 use operate::audit::status::{Lasting, Status as OrgStatus, TrustView};
 use operate::pending::Pending;
 use serde::Serialize;
@@ -46,7 +47,8 @@ impl Status {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not tell the status";
         let mut session = common.session(doing).await?;
-        let status = session.status(self.node.as_ref(), clock::now()).await.map_err(|why| failure(doing, &why))?;
+        let status =
+            status(&mut session, self.node.as_ref(), clock::now()).await.map_err(|why| failure(doing, &why))?;
         let told = Told { status, pending: pending_here(&session.known) };
         show(common.json, &told, || match &self.node {
             Some(_) => told.status.survival.iter().map(one).collect::<Vec<_>>().join("\n"),

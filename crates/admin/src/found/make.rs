@@ -26,7 +26,8 @@ use ledger::store::Ledger;
 use member::store::scope::{NodeFile, Scope, ScopeError};
 use operate::folder::{FolderError, Memory, OperatorFolder};
 use operate::key::{self, KeyError};
-use operate::session::head::{FRESH, MANDATE};
+use operate::session::timely::{FRESH, MANDATE};
+use operate::trust::issuers::ISSUER_LIFE;
 use org::founding::{BadFounding, Founding, FoundingRecord};
 use org::invite::admission::{Claim, ClaimAuthority};
 use org::ledger::entry::{Action, SignedEntry};
@@ -105,7 +106,6 @@ pub enum FoundError {
 /// The first gateway may issue for every name.
 const ANY_NAME: &str = "*";
 const ROOT_LIFE: Seconds = Seconds::DAY.times(365 * 20);
-const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
 const RECOVERY_PHRASES: usize = 3;
 const RECOVERY_THRESHOLD: usize = 2;
 

@@ -20,9 +20,9 @@ impl Common {
     }
 
     /// What this home's own copy of the ledger says, if it has one.
-    pub(super) async fn alone(&self, org: &OrgName, doing: &str) -> Option<Result<Session<AnyDesk>, Failure>> {
+    pub(super) async fn alone(&self, org: &OrgName, doing: &str) -> Option<Result<Session, Failure>> {
         let folder = OperatorFolder::at(&self.home(), org);
-        let desk = HomeDesk::open(&folder).ok().flatten()?;
+        let desk = HomeDesk::open(&folder)?;
         eprintln!(
             "no gateway answers: this is what this home knew at {}; what only a gateway knows (who was seen when, SVIDs, \
              machines that wait) is not told",

@@ -2,9 +2,8 @@
 
 use ledger::replicate::NotTaken;
 use operate::replica::ReplicaError;
-use operate::session::OperateError;
-use operate::session::desk::DeskError;
 use operate::session::timely::ClockDoubt;
+use operate::session::{DeskError, OperateError};
 use org::ledger::draft::NotDrafted;
 use terminal::failure::{Exit, Failure, PARTED};
 use wire::connect::CallError;

@@ -22,6 +22,7 @@ use operate::key::{self, SignerKeys};
 use operate::session::Session;
 use operate::session::desk::remote::RemoteDesk;
 use operate::session::timely::Reliance;
+use operate::trust::versions;
 use terminal::failure::{Exit, Failure};
 use wire::connect::{CallError, Gateway as Peer};
 use wire::known::freeze::Freeze;
@@ -200,7 +201,7 @@ impl Common {
     }
 
     /// A session to look at things.
-    pub async fn session(&self, doing: &str) -> Result<Session<AnyDesk>, Failure> {
+    pub async fn session(&self, doing: &str) -> Result<Session, Failure> {
         let org = self.org(doing)?;
         match Box::pin(self.begin(&org, None, doing, false)).await {
             Err(why) if why.nobody_answers => Box::pin(self.alone(&org, doing)).await.unwrap_or(Err(why)),
@@ -209,12 +210,12 @@ impl Common {
     }
 
     /// A session to change things, with the keys to sign them; the passphrase is asked for once.
-    pub async fn signing_session(&self, doing: &str) -> Result<(Session<AnyDesk>, SignerKeys), Failure> {
+    pub async fn signing_session(&self, doing: &str) -> Result<(Session, SignerKeys), Failure> {
         self.signing_session_on(doing, false).await
     }
 
     /// The same; if `own`, with the gateway of this home, if it has one, and no other.
-    pub async fn signing_session_on(&self, doing: &str, own: bool) -> Result<(Session<AnyDesk>, SignerKeys), Failure> {
+    pub async fn signing_session_on(&self, doing: &str, own: bool) -> Result<(Session, SignerKeys), Failure> {
         let org = self.org(doing)?;
         let keys = self.keys(&org, doing)?;
         let session = self.begin(&org, Some(&keys), doing, own).await?;
@@ -222,7 +223,7 @@ impl Common {
     }
 
     /// With every key that is here: someone who comes or goes signs in two roles.
-    pub async fn signing_session_with_all(&self, doing: &str) -> Result<(Session<AnyDesk>, SignerKeys), Failure> {
+    pub async fn signing_session_with_all(&self, doing: &str) -> Result<(Session, SignerKeys), Failure> {
         let org = self.org(doing)?;
         let folder = OperatorFolder::at(&self.home(), &org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
@@ -244,7 +245,7 @@ impl Common {
         keys: Option<&SignerKeys>,
         doing: &str,
         own: bool,
-    ) -> Result<Session<AnyDesk>, Failure> {
+    ) -> Result<Session, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = self.desk(org, keys, doing, own).await?;
         let begun = Box::pin(Session::begin(folder, desk)).await;
@@ -257,7 +258,7 @@ impl Common {
         for mark in &session.odd_marks {
             eprintln!("MARK: {mark}");
         }
-        for turned in session.turned_elsewhere() {
+        for turned in versions::turned_elsewhere(&session) {
             eprintln!("TRUST: {turned}");
         }
         Ok(session)
@@ -377,8 +378,7 @@ impl Common {
             (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
         let at_hand = keys.map(SignerKeys::at_hand).unwrap_or_default();
         let roots = folder.endpoint_roots(&known);
-        let before = (known.clone(), memory.tip);
-        let desk = Box::pin(RemoteDesk::connect(doors, roots, before, at_hand)).await;
+        let desk = Box::pin(RemoteDesk::connect(doors, roots, known.clone(), memory.tip, at_hand)).await;
         if let Err(CallError::Knowledge { source, .. }) = &desk
             && let Some(noticed) = known.heed(source, clock::now())
         {
@@ -403,12 +403,12 @@ const BEHIND: &str = "keep the gateway's folder for evidence, and put the newest
                       newer one: freehold gateway reopen NAME";
 
 /// Whoever sits here should know, whatever they came for.
-fn warn_of_recoveries(session: &Session<AnyDesk>) {
+fn warn_of_recoveries(session: &Session) {
     if let Some(freeze) = Freeze::of(&session.known, clock::now()) {
         eprintln!("FROZEN: {freeze}");
         return;
     }
-    for (set, due_at) in session.alarms() {
+    for (set, due_at) in session.known.alarms() {
         let names: Vec<_> = set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
         eprintln!(
             "RECOVERY: somebody with the recovery phrases replaces the signers by {} at {due_at}.",

@@ -1,5 +1,6 @@
 //! Which org is meant, by `--org`, by the home, and by a fleet.
 
+use operate::publish::fleet;
 use tempfile::TempDir;
 
 use super::*;
@@ -43,7 +44,7 @@ fn a_named_org_is_one_of_this_home_and_the_fleets_own() {
     let fleet = fleets.path().join("fleet");
     let setting = manifest::example::Setting::unknown().unwrap();
     let own = setting.org.to_string();
-    operate::publish::fleet::init(&fleet, &setting).unwrap();
+    fleet::init(&fleet, &setting).unwrap();
     let read = |orgs: &[&str], named: Option<&str>| {
         let (_folder, common) = home(orgs, named);
         read_fleet(&common, Some(&fleet), "").map(|(_, fleet)| fleet.org.name.to_string())

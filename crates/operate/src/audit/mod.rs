@@ -5,9 +5,7 @@ pub mod status;
 pub mod hindsight;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use identity::causes::describe;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::{Correlation, Digest, OrgId};
@@ -18,14 +16,12 @@ use org::founding::Founding;
 use org::ledger::chain::Chain;
 use org::ledger::entry::SignedEntry;
 use org::ledger::evidence::Evidence;
+use org::ledger::replica::carried;
 use org::state::State;
 use serde::Serialize;
-use wire::control::{Answer, Call};
 
-use crate::audit::beside::{counted_elsewhere, name_of};
-use crate::replica::{Replica, ReplicaError};
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{OperateError, Session};
+use crate::session::fold::{entries, entries_told, name_of};
+use crate::session::{Result, Session};
 
 /// The result of a check.
 #[derive(Debug, Clone, Serialize)]
@@ -39,96 +35,39 @@ pub struct Verdict {
     pub first_bad: Option<String>,
 }
 
-impl<D: Desk> Session<D> {
-    /// Every entry, judged here.
-    pub async fn audit(&mut self, subject: Option<&str>) -> Result<Vec<Line>, OperateError> {
-        let (state, entries) = (self.folded().await?, self.ledger().await?);
-        let mut told = BTreeSet::new();
-        // Two gateways may have been handed the same.
-        let lines = entries.iter().map(|signed| audit::line(&state, signed));
-        let lines = lines.filter(|line| told.insert((line.action.clone(), line.subject.clone(), line.fingerprint)));
-        let mut lines: Vec<Line> = lines.collect();
-        told_by_its_head(&mut lines, &state);
-        lines.retain(|line| subject.is_none_or(|subject| line.concerns(subject, &state)));
-        Ok(lines)
-    }
+/// Every entry, judged here.
+pub async fn lines(session: &mut Session, subject: Option<&str>) -> Result<Vec<Line>> {
+    let (state, entries) = (session.folded().await?, entries(session).await?);
+    let mut told = BTreeSet::new();
+    // Two gateways may have been handed the same.
+    let lines = entries.iter().map(|signed| audit::line(&state, signed));
+    let lines = lines.filter(|line| told.insert((line.action.clone(), line.subject.clone(), line.fingerprint)));
+    let mut lines: Vec<Line> = lines.collect();
+    told_by_its_head(&mut lines, &state);
+    lines.retain(|line| subject.is_none_or(|subject| line.concerns(subject, &state)));
+    Ok(lines)
+}
 
-    /// What this home's own copy of the ledger says, brought up to date.
-    pub(crate) async fn folded(&mut self) -> Result<Arc<State>, OperateError> {
-        // Once per command, unless the ledger moved.
-        if let Some(state) = self.fold.as_ref().filter(|state| self.is_whole(state)) {
-            return Ok(Arc::clone(state));
-        }
-        let state = Arc::new(Box::pin(self.replica()).await?.state);
-        self.fold = Some(Arc::clone(&state));
-        if self.is_whole(&state) {
-            return Ok(state);
-        }
-        let lacks = counted_elsewhere(&state, &self.survey.gateway, &self.survey.frontier);
-        if lacks.is_empty() { Err(OperateError::LedgerBehind) } else { Err(OperateError::NotBrought(lacks.join("; "))) }
+/// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
+pub async fn verify(session: &mut Session) -> Result<Verdict> {
+    let state = session.folded().await?;
+    let envelopes = entries(session).await?.into_iter().map(|signed| signed.envelope).collect();
+    let mut verdict = check_alone(&session.known.founding, envelopes, &state);
+    if verdict.ok && !session.is_alone() {
+        // This home's copy is good; the gateway's own is what others get.
+        let told = entries_told(session).await?;
+        verdict.first_bad = open_all(&session.known.founding, told, &state).1;
+        verdict.ok = verdict.first_bad.is_none();
     }
-
-    /// For who only looks: what is here, also if a gateway counts what it does not bring, or brings what is not taken.
-    pub(crate) async fn fold_here(&mut self) -> Result<Arc<State>, OperateError> {
-        match self.folded().await {
-            Ok(state) => return Ok(state),
-            Err(OperateError::LedgerBehind | OperateError::NotBrought(_)) => {}
-            Err(why) => self.copy_trouble = Some(describe(&why)),
-        }
-        if self.fold.is_none() {
-            let replica = Replica::open(&self.folder, &self.known)?.unlocked();
-            self.fold = Some(Arc::new(replica.state));
-        }
-        self.fold.clone().ok_or(OperateError::LedgerBehind)
-    }
-
-    /// A gateway that keeps something back must not have it missed: what it counts, and the head that it shows. One that
-    /// this home followed before its signers were contested is here, and counts for nothing.
-    fn is_whole(&self, state: &State) -> bool {
-        let head = self.known.head.digest;
-        let left = *state.signer_set() != self.known.signers && state.replica.heads.contains(&head);
-        state.frontier.covers_all(&self.survey.frontier) && (left || state.head_named(head).is_some())
-    }
-
-    /// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
-    pub async fn verify(&mut self) -> Result<Verdict, OperateError> {
-        let state = self.folded().await?;
-        let entries = Box::pin(self.replica()).await?.ledger.all_entries().map_err(ReplicaError::from)?;
-        let envelopes = entries.into_iter().map(|signed| signed.envelope).collect();
-        let mut verdict = check_alone(&self.known.founding, envelopes, &state);
-        if verdict.ok && !self.desk().is_alone() {
-            // This home's copy is good; the gateway's own is what others get.
-            let told = self.ledger_told().await?;
-            verdict.first_bad = open_all(&self.known.founding, told, &state).1;
-            verdict.ok = verdict.first_bad.is_none();
-        }
-        Ok(verdict)
-    }
-
-    /// Every entry that the gateway has, in the order of arrival.
-    pub(crate) async fn ledger_told(&mut self) -> Result<Vec<Envelope>, OperateError> {
-        let (mut all, mut after) = (Vec::new(), 0);
-        loop {
-            let Answer::Entries { entries, next } = self.ask(Call::Entries { after }).await? else {
-                return Err(DeskError::OtherAnswer.into());
-            };
-            all.extend(entries);
-            match next {
-                // Only forward, however the gateway counts.
-                Some(next) if next > after => after = next,
-                _ => return Ok(all),
-            }
-        }
-    }
+    Ok(verdict)
 }
 
 /// A bundle, a release or a step to other signers that came with a head which names it is told by that one.
 fn told_by_its_head(lines: &mut Vec<Line>, state: &State) {
     let is_head = |line: &Line| state.head_named(line.fingerprint).is_some();
-    let heads: BTreeSet<(Correlation, &str)> =
-        lines.iter().filter(|line| is_head(line)).map(|line| (line.correlation, about(&line.action))).collect();
-    let heads: BTreeSet<(Correlation, String)> = heads.into_iter().map(|(it, of)| (it, of.to_owned())).collect();
-    let named = |line: &Line| heads.contains(&(line.correlation, about(&line.action).to_owned()));
+    let subject = |line: &Line| (line.correlation, about(&line.action).to_owned());
+    let heads: BTreeSet<(Correlation, String)> = lines.iter().filter(|line| is_head(line)).map(subject).collect();
+    let named = |line: &Line| heads.contains(&subject(line));
     lines.retain(|line| {
         is_head(line) || !["bootstrap_trust", "release", "signers"].contains(&about(&line.action)) || !named(line)
     });
@@ -144,7 +83,7 @@ pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, state: &State) -
     let count = entries.len();
     let (opened, first_bad) = open_all(founding, entries, state);
     let first_bad = first_bad.or_else(|| broken_link(state)).or_else(|| without_evidence(state, &opened));
-    let heads = opened.iter().flat_map(|signed| org::ledger::replica::carried(&signed.entry.action));
+    let heads = opened.iter().flat_map(|signed| carried(&signed.entry.action));
     let heads = heads.filter(|envelope| envelope.kind() == Head::KIND).map(Envelope::digest).collect::<BTreeSet<_>>();
     let void = opened.iter().filter(|signed| audit::line(state, signed).result.starts_with("void")).count();
     Verdict { ok: first_bad.is_none(), entries: count, heads: heads.len(), void, first_bad }

@@ -16,10 +16,12 @@ use org::state::head::AHEAD;
 use serde::Serialize;
 use wire::known::freeze::Freeze;
 
-use crate::audit::beside::{LeftView, RivalView};
-use crate::session::desk::Desk;
-use crate::session::reports::Reports;
-use crate::session::{OperateError, Session};
+use crate::audit::beside::{self, LeftView, RivalView};
+use crate::node::{self, waiting};
+use crate::session::reports::{Reports, reports_known};
+use crate::session::{OperateError, Result, Session};
+use crate::trust::issuers::{self, issuing_until};
+use crate::trust::versions::turned_elsewhere;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
@@ -112,134 +114,133 @@ impl Lasting {
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// All, or one machine's survival with the same page around it.
-    pub async fn status(&mut self, only: Option<&NodeName>, now: Timestamp) -> Result<Status, OperateError> {
-        let nodes = self.nodes().await?;
-        if let Some(name) = only.filter(|name| !nodes.iter().any(|node| node.name == **name)) {
-            return Err(OperateError::NoSuch { what: "node", name: name.to_string() });
-        }
-        let reports = self.reports_known().await?;
-        let gateways = self.gateway_views(now).await?;
-        // Without a gateway nobody knows who waits, nor who has which SVID.
-        let alone = self.desk().is_alone();
-        let waiting = if alone { 0 } else { self.waiting().await?.0.len() };
-        let head = self.known.head.head.clone();
-        let live: Vec<&NodeView> = nodes.iter().filter(|node| node.state != Standing::Revoked).collect();
-        let shown = live.iter().filter(|node| !alone && only.is_none_or(|name| node.name == *name));
-        let mut survival: Vec<Lasting> = shown.map(|node| Lasting::of(node, &head, &gateways, now)).collect();
-        survival.sort_by(|a, b| (a.until, &a.node).cmp(&(b.until, &b.node)));
-        let mut counts = BTreeMap::new();
-        for node in &nodes {
-            let suspended = node.suspensions.iter().any(|it| now < it.until) && node.state != Standing::Revoked;
-            *counts.entry(if suspended { "suspended" } else { node.state.word() }).or_default() += 1;
-        }
-        // What was said beside the head in force is in the ledger alone.
-        let unfolded = self.folded().await.err().map(|why| describe(&why));
-        let mut trust = trust_views(&head.trust, &live, &reports);
-        if alone {
-            for view in &mut trust {
-                view.used_by = None;
-            }
-        }
-        let (rivals, heads_left) = (self.rival_heads(&nodes), self.heads_left(&live, &reports));
-        let alarms = [
-            self.troubles(&live, &gateways, now),
-            self.missing().await?,
-            rivals.iter().map(|rival| rival.in_words(head.version)).collect(),
-            heads_left.iter().map(LeftView::in_words).collect(),
-            self.left_behind(&nodes),
-        ];
-        let quorum = &self.known.signers.quorum;
-        Ok(Status {
-            org: self.known.founding.record.name.clone(),
-            org_id: self.known.org(),
-            at: now,
-            head: HeadView {
-                version: head.version,
-                issued_at: head.issued_at,
-                fresh_until: head.fresh_until,
-                fresh: head.is_fresh(now),
-                signer_set: self.known.signers.version,
-                threshold: quorum.threshold(),
-                signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
-            },
-            nodes: counts,
-            trust,
-            waiting,
-            alarms: alarms.into_iter().flatten().chain(unfolded).collect(),
-            rivals,
-            heads_left,
-            gateways,
-            survival,
-        })
+/// All, or one machine's survival with the same page around it.
+pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timestamp) -> Result<Status> {
+    let nodes = node::all(session).await?;
+    if let Some(name) = only.filter(|name| !nodes.iter().any(|node| node.name == **name)) {
+        return Err(OperateError::no_such("node", name));
     }
+    let reports = reports_known(session).await?;
+    let gateways = gateway_views(session, now).await?;
+    // Without a gateway nobody knows who waits, nor who has which SVID.
+    let alone = session.is_alone();
+    let waiting = if alone { 0 } else { waiting::all(session).await?.0.len() };
+    let head = session.known.head.head.clone();
+    let live: Vec<&NodeView> = nodes.iter().filter(|node| node.state != Standing::Revoked).collect();
+    let shown = live.iter().filter(|node| !alone && only.is_none_or(|name| node.name == *name));
+    let mut survival: Vec<Lasting> = shown.map(|node| Lasting::of(node, &head, &gateways, now)).collect();
+    survival.sort_by(|a, b| (a.until, &a.node).cmp(&(b.until, &b.node)));
+    let mut counts = BTreeMap::new();
+    for node in &nodes {
+        let suspended = node.suspensions.iter().any(|it| now < it.until) && node.state != Standing::Revoked;
+        *counts.entry(if suspended { "suspended" } else { node.state.word() }).or_default() += 1;
+    }
+    // What was said beside the head in force is in the ledger alone.
+    let unfolded = session.folded().await.err().map(|why| describe(&why));
+    let trust = trust_views(&head.trust, &live, Some(&reports).filter(|_| !alone));
+    let state = session.fold.as_deref();
+    let rivals = state.map(|state| beside::rivals(state, &nodes)).unwrap_or_default();
+    let heads_left = beside::left(state, &live, &reports);
+    let alarms = [
+        troubles(session, &live, &gateways, now),
+        beside::missing(session).await?,
+        rivals.iter().map(|rival| rival.in_words(head.version)).collect(),
+        heads_left.iter().map(LeftView::in_words).collect(),
+        beside::left_behind(session, &nodes),
+    ];
+    let quorum = &session.known.signers.quorum;
+    Ok(Status {
+        org: session.known.founding.record.name.clone(),
+        org_id: session.known.org(),
+        at: now,
+        head: HeadView {
+            version: head.version,
+            issued_at: head.issued_at,
+            fresh_until: head.fresh_until,
+            fresh: head.is_fresh(now),
+            signer_set: session.known.signers.version,
+            threshold: quorum.threshold(),
+            signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
+        },
+        nodes: counts,
+        trust,
+        waiting,
+        alarms: alarms.into_iter().flatten().chain(unfolded).collect(),
+        rivals,
+        heads_left,
+        gateways,
+        survival,
+    })
+}
 
-    async fn gateway_views(&mut self, now: Timestamp) -> Result<Vec<GatewayView>, OperateError> {
-        let told = self.issuers().await?;
-        let identity = self.issuing_until::<Identity>(&told).await?;
-        let endpoint = self.issuing_until::<Endpoint>(&told).await?;
-        let view = |mandate: &Mandate| GatewayView {
-            name: mandate.gateway.clone(),
-            active: mandate.is_active(now),
-            mandate_until: mandate.not_after,
-            issuer_until: identity.get(&mandate.gateway).copied(),
-            endpoint_issuer_until: endpoint.get(&mandate.gateway).copied(),
-            svid_ttl: mandate.svid_ttl,
-            addresses: mandate.addresses.clone(),
-        };
-        Ok(self.known.head.head.mandates.iter().map(view).collect())
-    }
+async fn gateway_views(session: &mut Session, now: Timestamp) -> Result<Vec<GatewayView>> {
+    let told = issuers::told(session).await?;
+    let identity = issuing_until::<Identity>(session, &told).await?;
+    let endpoint = issuing_until::<Endpoint>(session, &told).await?;
+    let view = |mandate: &Mandate| GatewayView {
+        name: mandate.gateway.clone(),
+        active: mandate.is_active(now),
+        mandate_until: mandate.not_after,
+        issuer_until: identity.get(&mandate.gateway).copied(),
+        endpoint_issuer_until: endpoint.get(&mandate.gateway).copied(),
+        svid_ttl: mandate.svid_ttl,
+        addresses: mandate.addresses.clone(),
+    };
+    Ok(session.known.head.head.mandates.iter().map(view).collect())
+}
 
-    /// What a person should look at.
-    fn troubles(&self, live: &[&NodeView], gateways: &[GatewayView], now: Timestamp) -> Vec<String> {
-        let head = &self.known.head.head;
-        let mut alarms = Vec::new();
-        if !head.is_fresh(now) {
-            alarms
-                .push(format!("head {} is no longer fresh since {}: freehold refresh", head.version, head.fresh_until));
-        }
-        if head.issued_at > now + AHEAD {
-            let ahead = head.issued_at.since(now).roughly();
-            alarms.push(format!(
-                "head {} is dated {}, {ahead} ahead of this clock: compare it with NTP; if this clock is right: freehold \
-                 refresh --reset-clock",
-                head.version, head.issued_at
-            ));
-        }
-        let over = gateways.iter().filter(|gateway| !gateway.active);
-        alarms
-            .extend(over.map(|gateway| format!("the mandate of `{}` is not in force: freehold refresh", gateway.name)));
-        for gateway in gateways.iter().filter(|gateway| gateway.active) {
-            let ends = [(Identity::DOMAIN, gateway.issuer_until), (Endpoint::DOMAIN, gateway.endpoint_issuer_until)];
-            alarms.extend(ends.into_iter().filter_map(|(domain, until)| ending(gateway, domain, until?, now)));
-        }
-        if self.survey.halt.is_some() {
-            alarms.push("the gateway knows that its ledger is behind, and issues nothing: freehold doctor".to_owned());
-        }
-        let frozen = Freeze::of(&self.known, now);
-        alarms.extend(frozen.as_ref().map(|freeze| format!("FROZEN: {freeze}")));
-        let recoveries = if frozen.is_some() { Vec::new() } else { self.alarms() };
-        alarms.extend(recoveries.iter().map(|(set, due)| {
-            format!("a RECOVERY replaces the signers by set {} at {due}: freehold recover --cancel", set.version)
-        }));
-        for node in live {
-            let name = &node.name;
-            alarms.extend(node.observed.alarm.iter().map(|why| format!("`{name}`: {why}: freehold node show {name}")));
-        }
-        alarms.extend(self.odd_marks.iter().cloned());
-        alarms.extend(self.turned_elsewhere());
-        alarms
+/// What a person should look at.
+fn troubles(session: &Session, live: &[&NodeView], gateways: &[GatewayView], now: Timestamp) -> Vec<String> {
+    let head = &session.known.head.head;
+    let mut alarms = Vec::new();
+    if !head.is_fresh(now) {
+        alarms.push(format!("head {} is no longer fresh since {}: freehold refresh", head.version, head.fresh_until));
     }
+    if head.issued_at > now + AHEAD {
+        let ahead = head.issued_at.since(now).roughly();
+        alarms.push(format!(
+            "head {} is dated {}, {ahead} ahead of this clock: compare it with NTP; if this clock is right: freehold \
+             refresh --reset-clock",
+            head.version, head.issued_at
+        ));
+    }
+    let over = gateways.iter().filter(|gateway| !gateway.active);
+    alarms.extend(over.map(|gateway| format!("the mandate of `{}` is not in force: freehold refresh", gateway.name)));
+    for gateway in gateways.iter().filter(|gateway| gateway.active) {
+        let ends = [(Identity::DOMAIN, gateway.issuer_until), (Endpoint::DOMAIN, gateway.endpoint_issuer_until)];
+        alarms.extend(ends.into_iter().filter_map(|(domain, until)| ending(gateway, domain, until?, now)));
+    }
+    if session.survey.halt.is_some() {
+        alarms.push("the gateway knows that its ledger is behind, and issues nothing: freehold doctor".to_owned());
+    }
+    let frozen = Freeze::of(&session.known, now);
+    alarms.extend(frozen.as_ref().map(|freeze| format!("FROZEN: {freeze}")));
+    let recoveries = if frozen.is_some() { Vec::new() } else { session.known.alarms() };
+    alarms.extend(recoveries.iter().map(|(set, due)| {
+        format!("a RECOVERY replaces the signers by set {} at {due}: freehold recover --cancel", set.version)
+    }));
+    for node in live {
+        let name = &node.name;
+        alarms.extend(node.observed.alarm.iter().map(|why| format!("`{name}`: {why}: freehold node show {name}")));
+    }
+    alarms.extend(session.odd_marks.iter().cloned());
+    alarms.extend(turned_elsewhere(session));
+    alarms
 }
 
 /// What is retired and nobody's any more is history: `freehold trust list` has it.
-fn trust_views(lines: &[TrustLine], nodes: &[&NodeView], reports: &Reports) -> Vec<TrustView> {
-    let views = lines.iter().map(|line| (line, trust_view(line, nodes, reports)));
-    views
-        .filter(|(line, view)| line.state.is_trusted() || view.used_by.unwrap_or(0) > 0)
-        .map(|(_, view)| view)
-        .collect()
+fn trust_views(lines: &[TrustLine], nodes: &[&NodeView], reports: Option<&Reports>) -> Vec<TrustView> {
+    let uses = |reports: &Reports, line: &TrustLine, node: &NodeView| {
+        let told = reports.get(&node.node_key.digest()).and_then(|heard| heard.report.trust.as_ref());
+        told.is_some_and(|trust| trust.of(line.domain).versions.contains(&line.version))
+    };
+    let views = lines.iter().filter_map(|line| {
+        let used_by = reports.map(|reports| nodes.iter().filter(|node| uses(reports, line, node)).count());
+        let (domain, version, state) = (line.domain.word(), line.version, line.state.word());
+        let is_told = line.state.is_trusted() || used_by.unwrap_or(0) > 0;
+        is_told.then_some(TrustView { domain, version, state, used_by })
+    });
+    views.collect()
 }
 
 /// Said in time: a rotation takes as long as its grace.
@@ -251,19 +252,4 @@ fn ending(gateway: &GatewayView, domain: Domain, until: Timestamp, now: Timestam
         _ => return None,
     };
     Some(format!("the certificate of the `{word}` issuing key of `{name}` {what}: freehold rotate {word}"))
-}
-
-fn trust_view(line: &TrustLine, nodes: &[&NodeView], reports: &Reports) -> TrustView {
-    let uses = |node: &&&NodeView| {
-        let told = reports.get(&node.node_key.digest()).and_then(|heard| heard.report.trust.as_ref());
-        told.is_some_and(|trust| {
-            let domain = match line.domain {
-                Domain::Endpoint => &trust.endpoint,
-                Domain::Identity => &trust.identity,
-            };
-            domain.versions.contains(&line.version)
-        })
-    };
-    let used_by = Some(nodes.iter().filter(uses).count());
-    TrustView { domain: line.domain.word(), version: line.version, state: line.state.word(), used_by }
 }

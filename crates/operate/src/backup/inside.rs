@@ -39,7 +39,7 @@ impl Inside {
         self.0.rsplit('/').next().unwrap_or_default()
     }
 
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.0.split('/').count()
     }
 

@@ -45,11 +45,38 @@ pub enum BackupError {
     #[error("`{}` is a link that leads out of the org's folder, so the file behind it would be missing", .0.display())]
     LeadsOut(PathBuf),
     #[error("the list of what is in the backup does not hold: {0}")]
-    BadList(String),
+    BadList(BadList),
     #[error(transparent)]
     NotInside(#[from] NotInside),
     #[error("`{0}` in the backup is damaged: it is not what was put in")]
     BadItem(Inside),
+}
+
+/// Why a list of what is in a backup is not believed.
+#[derive(Debug, thiserror::Error)]
+pub enum BadList {
+    #[error("{0}")]
+    Json(serde_json::Error),
+    #[error("it is of version {0}, and this freehold knows 1: upgrade freehold")]
+    Version(u32),
+    #[error("it is too long")]
+    TooLong,
+    #[error("`{0}` has no place in an org's folder")]
+    NoPlace(Inside),
+    #[error("`{0}` is in it twice")]
+    Twice(Inside),
+    #[error("`{path}` lies below `{above}`, which is no folder")]
+    Below { path: Inside, above: Inside },
+    #[error("`{path}` has the mode {mode:o}")]
+    Mode { path: Inside, mode: u32 },
+}
+
+/// Of what a backup is made, and when.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    pub org: OrgName,
+    pub org_id: OrgId,
+    pub at: Timestamp,
 }
 
 /// What is in a backup. It stands at the beginning, inside the encryption.
@@ -88,31 +115,30 @@ impl Contents {
     }
 
     /// Whoever wrote the list knew the passphrase; that is no reason to let it reach beyond its folder.
-    fn check(&self) -> Result<(), BackupError> {
-        let bad = |why: String| Err(BackupError::BadList(why));
+    fn check(&self) -> Result<(), BadList> {
         if self.schema != 1 {
-            return bad(format!("it is of version {}, and this freehold knows 1: upgrade freehold", self.schema));
+            return Err(BadList::Version(self.schema));
         }
         if self.files.len() + self.links.len() > MAX_ITEMS {
-            return bad("it is too long".to_owned());
+            return Err(BadList::TooLong);
         }
         let links: BTreeSet<&Inside> = self.links.iter().map(|link| &link.path).collect();
         let paths = || self.files.iter().map(|item| &item.path).chain(self.links.iter().map(|link| &link.path));
         let mut seen = BTreeSet::new();
         for path in paths() {
             if !matches!(path.first(), "operator" | "gateway") || path.depth() < 2 {
-                return bad(format!("`{path}` has no place in an org's folder"));
+                return Err(BadList::NoPlace(path.clone()));
             }
             if !seen.insert(path) {
-                return bad(format!("`{path}` is in it twice"));
+                return Err(BadList::Twice(path.clone()));
             }
         }
         let above = |path: &Inside| path.above().find(|above| links.contains(above) || seen.contains(above));
-        if let Some((path, above)) = paths().find_map(|path| Some((path, above(path)?))) {
-            return bad(format!("`{path}` lies below `{above}`, which is no folder"));
+        if let Some((path, above)) = paths().find_map(|path| Some((path.clone(), above(path)?))) {
+            return Err(BadList::Below { path, above });
         }
         match self.files.iter().find(|item| item.mode & !0o644 != 0) {
-            Some(item) => bad(format!("`{}` has the mode {:o}", item.path, item.mode)),
+            Some(item) => Err(BadList::Mode { path: item.path.clone(), mode: item.mode }),
             None => Ok(()),
         }
     }
@@ -227,16 +253,12 @@ impl Gathered {
     }
 
     /// Writes the backup: whole or absent, for this user alone, never over another file.
-    pub fn write(
-        self,
-        to: &Path,
-        (org, org_id, made_at): (OrgName, OrgId, Timestamp),
-        passphrase: &Passphrase,
-    ) -> Result<Contents, BackupError> {
+    pub fn write(self, to: &Path, origin: Origin, passphrase: &Passphrase) -> Result<Contents, BackupError> {
+        let Origin { org, org_id, at: made_at } = origin;
         let files = self.items.iter().map(|(item, _)| item.clone()).collect();
         let by = env!("CARGO_PKG_VERSION").to_owned();
         let contents = Contents { schema: 1, org, org_id, made_at, by, files, links: self.links };
-        contents.check()?;
+        contents.check().map_err(BackupError::BadList)?;
         if to.symlink_metadata().is_ok() {
             return Err(BackupError::Exists(to.to_owned()));
         }
@@ -325,12 +347,13 @@ impl Backup {
         opener.fill(&mut length).map_err(damaged)?;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > MAX_LIST {
-            return Err(BackupError::BadList("it is too long".to_owned()));
+            return Err(BackupError::BadList(BadList::TooLong));
         }
         let mut list = vec![0; length];
         opener.fill(&mut list).map_err(damaged)?;
-        let contents: Contents = serde_json::from_slice(&list).map_err(|why| BackupError::BadList(why.to_string()))?;
-        contents.check()?;
+        let unreadable = |why| BackupError::BadList(BadList::Json(why));
+        let contents: Contents = serde_json::from_slice(&list).map_err(unreadable)?;
+        contents.check().map_err(BackupError::BadList)?;
         Ok(Self { path: path.to_owned(), opener, contents })
     }
 

@@ -94,19 +94,15 @@ fn what_lies_in_the_folder_comes_back_and_nothing_else() {
     symlink("signers/ann.key", org.join("operator/first")).unwrap();
     let gathered = gather(&org, "operator").unwrap();
     let to = home.path().join("b");
-    let about = ("harbor".parse().unwrap(), OrgId([7; 32]), Timestamp::from_unix(1_900_000_000));
-    let contents = gathered.write(&to, about, &phrase()).unwrap();
+    let origin = |at| Origin { org: "harbor".parse().unwrap(), org_id: OrgId([7; 32]), at };
+    let contents = gathered.write(&to, origin(Timestamp::from_unix(1_900_000_000)), &phrase()).unwrap();
     let names: Vec<_> = contents.files.iter().map(|item| (item.path.as_str(), item.mode)).collect();
     assert_eq!(names, [("operator/known.json", 0o644), ("operator/signers/ann.key", 0o600)]);
     assert_eq!(contents.links.len(), 1);
     let (read, kept) = Backup::open(&to, || Ok(phrase())).unwrap().unpack(|_| Sink::Memory).unwrap();
     assert_eq!(read, contents);
     assert_eq!(&kept[&Inside::new("operator/known.json").unwrap()][..], b"known.json");
-    let second = gather(&org, "operator").unwrap().write(
-        &to,
-        ("harbor".parse().unwrap(), OrgId([7; 32]), read.made_at),
-        &phrase(),
-    );
+    let second = gather(&org, "operator").unwrap().write(&to, origin(read.made_at), &phrase());
     assert!(matches!(second.unwrap_err(), BackupError::Exists(_)));
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2, "a draft was left");
     symlink("/etc/passwd", org.join("operator/out")).unwrap();

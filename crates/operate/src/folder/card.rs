@@ -8,7 +8,7 @@ use identity::principal::Address;
 use serde::{Deserialize, Serialize};
 use wire::known::{Known, KnownFile};
 
-use crate::folder::{FolderError, Memory, OperatorFolder};
+use crate::folder::{Damage, FolderError, Memory, OperatorFolder, damaged, write_json};
 
 /// No secret is in it. Whoever takes it checks the org's id with somebody whom they trust.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,10 +27,9 @@ impl Card {
     }
 
     pub fn read(path: &Path) -> Result<(Known, Vec<Address>), FolderError> {
-        let damaged = |why: String| FolderError::Damaged { path: path.to_owned(), why };
-        let card: Self = serde_json::from_slice(&file::read(path)?).map_err(|why| damaged(why.to_string()))?;
+        let card: Self = serde_json::from_slice(&file::read(path)?).map_err(damaged(path))?;
         if card.freehold_card != SCHEMA {
-            return Err(damaged("it was written by a newer freehold: upgrade this one".to_owned()));
+            return Err(FolderError::Damaged { path: path.to_owned(), why: Damage::Newer });
         }
         let told = Known::from_file(card.known)?;
         // Since when a recovery is known is for each to count: a card's date would be its maker's word.
@@ -42,8 +41,7 @@ impl Card {
     }
 
     pub fn save(&self, path: &Path) -> Result<(), FolderError> {
-        let damaged = |why: serde_json::Error| FolderError::Damaged { path: path.to_owned(), why: why.to_string() };
-        Ok(file::write(path, &serde_json::to_vec_pretty(self).map_err(damaged)?, Access::Readable)?)
+        write_json(path, self, Access::Readable)
     }
 }
 

@@ -22,15 +22,24 @@ pub enum FolderError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("`{}` is damaged: {why}", path.display())]
-    Damaged { path: PathBuf, why: String },
+    Damaged { path: PathBuf, why: Damage },
     #[error("`{}` is missing", path.display())]
     Missing { path: PathBuf },
     #[error("what is known of the org no longer holds")]
     Knowledge(#[from] BadKnowledge),
 }
 
+/// Why a file is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum Damage {
+    #[error("{0}")]
+    Json(serde_json::Error),
+    #[error("it was written by a newer freehold: upgrade this one")]
+    Newer,
+}
+
 /// Where the copy of the ledger lies. No backup carries it: gateways have it.
-pub const REPLICA: &str = "replica";
+pub(crate) const REPLICA: &str = "replica";
 
 /// Where trust bundles are kept, each under its digest.
 pub const BUNDLES: &str = "bundles";
@@ -89,7 +98,7 @@ impl OperatorFolder {
     }
 
     /// Only one command at a time signs: from the draft until the gateway has it.
-    pub fn lock_signing(&self) -> Result<Option<Lock>, FolderError> {
+    pub(crate) fn lock_signing(&self) -> Result<Option<Lock>, FolderError> {
         Ok(Lock::take(&self.path("signing.lock"))?)
     }
 
@@ -103,7 +112,7 @@ impl OperatorFolder {
     }
 
     pub fn save_known(&self, known: &Known) -> Result<(), FolderError> {
-        write_json(&self.path("known.json"), &known.to_file())
+        write_json(&self.path("known.json"), &known.to_file(), Access::Private)
     }
 
     /// With what other commands have noticed meanwhile; the later head stays. It takes the lock of the files to look.
@@ -121,7 +130,7 @@ impl OperatorFolder {
     }
 
     pub fn save_memory(&self, memory: &Memory) -> Result<(), FolderError> {
-        write_json(&self.path("memory.json"), memory)
+        write_json(&self.path("memory.json"), memory, Access::Private)
     }
 
     /// The last backup that was made from here.
@@ -130,19 +139,19 @@ impl OperatorFolder {
     }
 
     pub fn save_last_backup(&self, last: &LastBackup) -> Result<(), FolderError> {
-        write_json(&self.path(LastBackup::FILE), last)
+        write_json(&self.path(LastBackup::FILE), last, Access::Private)
     }
 
     fn bundle_file(&self, digest: Digest) -> PathBuf {
         self.path(BUNDLES).join(format!("{digest}.json"))
     }
 
-    pub fn has_bundle(&self, digest: Digest) -> bool {
+    pub(crate) fn has_bundle(&self, digest: Digest) -> bool {
         self.bundle_file(digest).exists()
     }
 
     /// A trust bundle that was kept here. A damaged one is none: it is asked for again.
-    pub fn kept_bundle(&self, digest: Digest) -> Option<Envelope> {
+    pub(crate) fn kept_bundle(&self, digest: Digest) -> Option<Envelope> {
         let kept: Option<Envelope> = read_json(&self.bundle_file(digest)).ok().flatten();
         kept.filter(|envelope| envelope.digest() == digest)
     }
@@ -156,16 +165,16 @@ impl OperatorFolder {
     }
 
     /// Keeps a trust bundle as it was signed: a ledger that is restored one day may lack it.
-    pub fn keep_bundle(&self, envelope: &Envelope) -> Result<(), FolderError> {
+    pub(crate) fn keep_bundle(&self, envelope: &Envelope) -> Result<(), FolderError> {
         file::make_private_folder(&self.path(BUNDLES))?;
-        write_json(&self.bundle_file(envelope.digest()), envelope)
+        write_json(&self.bundle_file(envelope.digest()), envelope, Access::Private)
     }
 
     pub fn signer_file(&self, name: &SignerName) -> PathBuf {
         self.path("signers").join(format!("{name}.key"))
     }
 
-    pub fn token_file(&self, name: &SignerName) -> PathBuf {
+    pub(crate) fn token_file(&self, name: &SignerName) -> PathBuf {
         self.path("signers").join(format!("{name}.token"))
     }
 
@@ -189,17 +198,16 @@ impl OperatorFolder {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FolderError> {
-    let Some(bytes) = file::read_if_there(path)? else {
-        return Ok(None);
-    };
-    let damaged = |why: serde_json::Error| FolderError::Damaged { path: path.to_owned(), why: why.to_string() };
-    serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    let bytes = file::read_if_there(path)?;
+    bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(damaged(path))).transpose()
 }
 
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
-    let damaged = |why: serde_json::Error| FolderError::Damaged { path: path.to_owned(), why: why.to_string() };
-    let json = serde_json::to_vec_pretty(value).map_err(damaged)?;
-    Ok(file::write(path, &json, Access::Private)?)
+fn write_json<T: Serialize>(path: &Path, value: &T, access: Access) -> Result<(), FolderError> {
+    Ok(file::write(path, &serde_json::to_vec_pretty(value).map_err(damaged(path))?, access)?)
+}
+
+fn damaged(path: &Path) -> impl FnOnce(serde_json::Error) -> FolderError {
+    move |why| FolderError::Damaged { path: path.to_owned(), why: Damage::Json(why) }
 }
 
 #[cfg(test)]

@@ -6,9 +6,7 @@ use identity::principal::glob::NameGlob;
 use identity::time::{Seconds, Timestamp};
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
-use crate::session::desk::Desk;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, OperateError, Result, Session, Unsigned, Unwise};
 
 /// What is to change; what is absent stays.
 #[derive(Debug, Clone, Default)]
@@ -20,64 +18,56 @@ pub struct MandateWish {
 }
 
 /// The shortest and the longest life of an SVID, and of a mandate.
-pub(crate) const SVID_TTL: std::ops::RangeInclusive<Seconds> = Seconds(10)..=Seconds::DAY.times(90);
-pub(crate) const LASTS: std::ops::RangeInclusive<Seconds> = Seconds::HOUR..=Seconds::DAY.times(3_650);
+pub(super) const SVID_TTL: std::ops::RangeInclusive<Seconds> = Seconds(10)..=Seconds::DAY.times(90);
+pub(super) const LASTS: std::ops::RangeInclusive<Seconds> = Seconds::HOUR..=Seconds::DAY.times(3_650);
 
 impl MandateWish {
     /// The mandate as it would be.
-    pub fn apply(&self, mandate: &Mandate, now: Timestamp) -> Result<Mandate, OperateError> {
-        let unwise = |why: String| Err(OperateError::Unwise(why));
+    pub fn apply(&self, mandate: &Mandate, now: Timestamp) -> Result<Mandate, Unwise> {
         let mut next = mandate.clone();
         if let Some(names) = &self.names {
-            if !names.iter().any(|glob| glob.matches(mandate.gateway.as_str())) {
-                return unwise(format!(
-                    "`{0}` could not renew its own certificate: allow the name `{0}`, too",
-                    mandate.gateway
-                ));
-            }
             next.names.clone_from(names);
+            check_own_name(&next)?;
         }
-        if let Some(ttl) = self.svid_ttl {
-            if !SVID_TTL.contains(&ttl) {
-                return unwise("an SVID lives between 10s and 90d".to_owned());
-            }
-            next.svid_ttl = ttl;
-        }
+        next.svid_ttl = self.svid_ttl.unwrap_or(next.svid_ttl);
         if let Some(lasts) = self.lasts {
-            if !LASTS.contains(&lasts) {
-                return unwise("a mandate lasts between 1h and 3650d".to_owned());
-            }
             next.not_after = now + lasts;
         }
+        if self.svid_ttl.is_some_and(|ttl| !SVID_TTL.contains(&ttl)) {
+            return Err(Unwise::SvidSpan);
+        }
+        if self.lasts.is_some_and(|lasts| !LASTS.contains(&lasts)) {
+            return Err(Unwise::MandateSpan);
+        }
         // Whoever renews twice within a second has asked for something, and has it.
-        if next == *mandate && self.lasts.is_none() { unwise("this changes nothing".to_owned()) } else { Ok(next) }
+        if next == *mandate && self.lasts.is_none() { Err(Unwise::ChangesNothing) } else { Ok(next) }
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// The mandates in force.
-    pub fn mandates(&self) -> &[Mandate] {
-        &self.known.head.head.mandates
-    }
+/// A gateway that may not issue for its own name could not renew.
+pub(super) fn check_own_name(mandate: &Mandate) -> Result<(), Unwise> {
+    let named = mandate.names.iter().any(|glob| glob.matches(mandate.gateway.as_str()));
+    if named { Ok(()) } else { Err(Unwise::NotItsOwnName(mandate.gateway.clone())) }
+}
 
-    pub async fn change_mandate(
-        &mut self,
-        keys: &SignerKeys,
-        gateway: &NodeName,
-        wish: &MandateWish,
-    ) -> Result<Made<Mandate>, OperateError> {
-        self.publish(keys, |session, now| {
-            let no_such = || OperateError::NoSuch { what: "mandate of", name: gateway.to_string() };
-            let mandate = session.mandates().iter().find(|mandate| mandate.gateway == *gateway).ok_or_else(no_such)?;
-            let next = wish.apply(mandate, now)?;
-            let cause = Cause::MandateChange { gateway: gateway.clone() };
-            let head = session.next_head(now, cause, |head| {
+pub async fn change(
+    session: &mut Session,
+    keys: &SignerKeys,
+    gateway: &NodeName,
+    wish: &MandateWish,
+) -> Result<Made<Mandate>> {
+    session
+        .publish(keys, |session, now| {
+            let mut mandates = session.known.head.head.mandates.iter();
+            let mandate = mandates.find(|mandate| mandate.gateway == *gateway);
+            let mandate = mandate.ok_or_else(|| OperateError::no_such("mandate of", gateway))?;
+            let changed = wish.apply(mandate, now)?;
+            let next = session.next_head(now, Cause::MandateChange { gateway: gateway.clone() }, |head| {
                 for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
-                    mandate.clone_from(&next);
+                    mandate.clone_from(&changed);
                 }
             })?;
-            Ok((Handed::of(session.seal(&head)?), next))
+            Ok(Unsigned { objects: Vec::new(), next: Some(next), what: changed })
         })
         .await
-    }
 }

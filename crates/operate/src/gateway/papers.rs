@@ -1,18 +1,22 @@
 //! Certificates of a gateway's issuing keys: one under each root that is trusted, and which of them it lacks.
 
+use std::marker::PhantomData;
+
 use identity::authority::Authority;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{self, RequestedKey};
-use identity::head::{Mandate, TrustState};
-use identity::principal::NodeName;
+use identity::head::{Mandate, TrustLine, TrustState};
+use identity::key::PublicKey;
+use identity::principal::{Address, NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
-use org::gateway::GatewayGrant;
+use org::gateway::{CheckedRequest, GatewayGrant};
 use pki_types::CertificateDer;
 
-use crate::session::desk::Desk;
-use crate::session::{OperateError, Session};
-use crate::trust::issuers::{Told, issuing_key};
+use crate::gateway::mandate_of;
+use crate::session::{Result, Session};
+use crate::trust::issuers::{self, Told, issuing_key};
+use crate::trust::versions::{self, Version};
 
 /// A certificate with less than this left is made anew.
 const SOON: Seconds = Seconds::DAY.times(90);
@@ -30,115 +34,139 @@ pub struct Ways<T: InDomain> {
     /// Unknown if no certificate of it was ever seen here.
     key: Option<RequestedKey>,
     each: Vec<Way>,
-    domain: std::marker::PhantomData<T>,
+    domain: PhantomData<T>,
 }
 
 #[derive(Debug)]
 struct Way {
-    version: u64,
+    line: TrustLine,
     root: CertificateDer<'static>,
     certificate: Option<Bytes>,
 }
 
 impl<T: InDomain> Ways<T> {
+    /// Under each root of these versions that is trusted, as far as a certificate is known.
+    fn of(key: Option<RequestedKey>, mut versions: Vec<Version<T>>, known: &[CertificateDer<'static>]) -> Self {
+        versions.retain(|version| version.line.state.is_trusted());
+        versions.sort_by_key(|version| (version.line.state != TrustState::Active, version.line.version));
+        let mut each: Vec<Way> = Vec::new();
+        for version in &versions {
+            for root in version.bundle.roots().certificates() {
+                // A version that was taken back names the same root again.
+                if each.iter().all(|way| way.root != *root) {
+                    let under = known.iter().find(|der| certificate::is_signed_by(der, root));
+                    let certificate = under.map(|der| Bytes(der.as_ref().to_vec()));
+                    each.push(Way { line: version.line.clone(), root: root.clone(), certificate });
+                }
+            }
+        }
+        Self { key, each, domain: PhantomData }
+    }
+
+    fn without(&self) -> impl Iterator<Item = &Way> {
+        self.each.iter().filter(|way| self.key.is_some() && way.certificate.is_none())
+    }
+
     /// Trusted roots under which no certificate of the key is known, if it could be made.
     pub fn lacks(&self) -> Vec<CertificateDer<'static>> {
-        if self.key.is_none() {
-            return Vec::new();
-        }
-        self.each.iter().filter(|way| way.certificate.is_none()).map(|way| way.root.clone()).collect()
+        self.without().map(|way| way.root.clone()).collect()
     }
 
     /// The versions of those.
-    pub fn lacking(&self) -> Vec<String> {
-        let lacks = self.each.iter().filter(|way| self.key.is_some() && way.certificate.is_none());
-        lacks.map(|way| format!("{} {}", T::DOMAIN.word(), way.version)).collect()
+    pub fn lacking(&self) -> Vec<TrustLine> {
+        self.without().map(|way| way.line.clone()).collect()
     }
 
     pub const fn is_known(&self) -> bool {
         self.key.is_some()
     }
 
-    /// The certificate under the root in use, and the others.
-    fn certificates(&self) -> Option<(Bytes, Vec<Bytes>)> {
-        let (first, rest) = self.each.split_first()?;
-        let first = first.certificate.clone()?;
-        Some((first, rest.iter().filter_map(|way| way.certificate.clone()).collect()))
-    }
-}
-
-impl<D: Desk> Session<D> {
-    /// What is known of a gateway's issuing keys, by its own word and by the bundles.
-    pub async fn papers(&mut self, gateway: &NodeName, now: Timestamp) -> Result<Papers, OperateError> {
-        let mandate = self.mandate_of(gateway)?.clone();
-        let told = self.issuers().await?;
-        Ok(Papers {
-            identity: self.ways(&mandate, &told, now).await?,
-            endpoint: self.ways(&mandate, &told, now).await?,
-        })
-    }
-
-    async fn ways<T: InDomain>(
-        &mut self,
-        mandate: &Mandate,
-        told: &Told,
-        now: Timestamp,
-    ) -> Result<Ways<T>, OperateError> {
-        let mut versions = self.all_versions::<T>().await?.here;
-        let bundled = versions.iter().flat_map(|version| &version.bundle.body().issuers);
-        let own = told.get(&mandate.gateway).map(|issuers| issuers.certificate(T::DOMAIN));
-        let its = |der: &Bytes| {
-            let (der, wanted) = (CertificateDer::from(der.0.clone()), issuing_key(mandate, T::DOMAIN));
-            let read = certificate::read(&der).ok().filter(|read| read.is_ca && read.key == wanted)?;
-            Some((der, read.validity.not_after))
-        };
-        let all: Vec<_> = own.into_iter().chain(bundled).filter_map(its).collect();
-        let key = all.first().and_then(|(der, _)| certificate::key_in(der).ok());
-        // One that is soon over is as good as none, but says what the key is.
-        let known: Vec<_> = all.iter().filter(|(_, until)| *until > now + SOON).map(|(der, _)| der).collect();
-        versions.retain(|version| version.line.state.is_trusted());
-        versions.sort_by_key(|version| (version.line.state != TrustState::Active, version.line.version));
-        let mut each: Vec<Way> = Vec::new();
-        for version in &versions {
-            for root in version.bundle.roots().certificates() {
-                if each.iter().any(|way| way.root == *root) {
-                    continue;
-                }
-                let under = known.iter().find(|der| certificate::is_signed_by(der, root));
-                let certificate = under.map(|der| Bytes(der.as_ref().to_vec()));
-                each.push(Way { version: version.line.version, root: root.clone(), certificate });
-            }
-        }
-        Ok(Ways { key, each, domain: std::marker::PhantomData })
-    }
-
     /// Makes what is lacking under these roots.
-    pub fn fill<T: InDomain>(
-        &self,
-        ways: &mut Ways<T>,
-        gateway: &NodeName,
-        roots: &[Authority<T>],
-        now: Timestamp,
-    ) -> Result<(), OperateError> {
-        let Some(key) = ways.key.clone() else { return Ok(()) };
-        for way in ways.each.iter_mut().filter(|way| way.certificate.is_none()) {
+    pub fn fill(&mut self, org: &OrgName, gateway: &NodeName, roots: &[Authority<T>], now: Timestamp) -> Result<()> {
+        let Some(key) = &self.key else { return Ok(()) };
+        for way in self.each.iter_mut().filter(|way| way.certificate.is_none()) {
             if let Some(root) = roots.iter().find(|root| *root.certificate() == way.root) {
-                way.certificate = Some(self.certify(gateway, &key, root, now)?);
+                way.certificate = Some(issuers::certify(org, gateway, key, root, now)?);
             }
         }
         Ok(())
     }
 
-    /// What the gateway takes home; none if it would have nothing under a root in use.
-    pub fn renewal(&self, gateway: &NodeName, papers: &Papers) -> Result<Option<GatewayGrant>, OperateError> {
-        let mandate = self.mandate_of(gateway)?;
-        let both = papers.identity.certificates().zip(papers.endpoint.certificates());
-        let Some((identity, endpoint)) = both else { return Ok(None) };
-        let Some(root) = papers.endpoint.each.first() else { return Ok(None) };
-        let mut grant = self.bare_grant((&mandate.gateway, mandate.voice), mandate.addresses.clone());
-        (grant.identity_issuer, grant.identity_more) = identity;
-        (grant.endpoint_issuer, grant.endpoint_more) = endpoint;
-        grant.endpoint_root = Bytes(root.root.as_ref().to_vec());
-        Ok(Some(grant))
+    /// The certificate under the root in use, and the others.
+    fn certificates(&self) -> Option<(Bytes, Vec<Bytes>)> {
+        let (first, rest) = self.each.split_first()?;
+        Some((first.certificate.clone()?, rest.iter().filter_map(|way| way.certificate.clone()).collect()))
     }
+}
+
+/// What a machine that asks to be a gateway lacks: everything.
+pub async fn requested(session: &mut Session, checked: &CheckedRequest) -> Result<Papers> {
+    let (identity, endpoint) = (Some(checked.identity.clone()), Some(checked.endpoint.clone()));
+    Ok(Papers {
+        identity: Ways::of(identity, versions::all(session).await?.trusted()?, &[]),
+        endpoint: Ways::of(endpoint, versions::all(session).await?.trusted()?, &[]),
+    })
+}
+
+/// What is known of a gateway's issuing keys, by its own word and by the bundles.
+pub async fn papers(session: &mut Session, gateway: &NodeName, now: Timestamp) -> Result<Papers> {
+    let mandate = mandate_of(&session.known, gateway)?.clone();
+    let told = issuers::told(session).await?;
+    let identity = ways(&mandate, &told, versions::all(session).await?.here, now);
+    Ok(Papers { identity, endpoint: ways(&mandate, &told, versions::all(session).await?.here, now) })
+}
+
+fn ways<T: InDomain>(mandate: &Mandate, told: &Told, versions: Vec<Version<T>>, now: Timestamp) -> Ways<T> {
+    let bundled = versions.iter().flat_map(|version| &version.bundle.body().issuers);
+    let own = told.get(&mandate.gateway).map(|issuers| issuers.certificate(T::DOMAIN));
+    let its = |der: &Bytes| {
+        let (der, wanted) = (CertificateDer::from(der.0.clone()), issuing_key(mandate, T::DOMAIN));
+        let read = certificate::read(&der).ok().filter(|read| read.is_ca && read.key == wanted)?;
+        Some((der, read.validity.not_after))
+    };
+    let all: Vec<_> = own.into_iter().chain(bundled).filter_map(its).collect();
+    let key = all.first().and_then(|(der, _)| certificate::key_in(der).ok());
+    // One that is soon over is as good as none, but says what the key is.
+    let known: Vec<_> = all.into_iter().filter(|(_, until)| *until > now + SOON).map(|(der, _)| der).collect();
+    Ways::of(key, versions, &known)
+}
+
+/// What a gateway takes home; none if it would have nothing under a root in use.
+pub(super) fn grant(
+    session: &Session,
+    gateway: &NodeName,
+    voice: PublicKey,
+    addresses: &[Address],
+    papers: &Papers,
+) -> Option<GatewayGrant> {
+    let known = &session.known;
+    let (identity_issuer, identity_more) = papers.identity.certificates()?;
+    let (endpoint_issuer, endpoint_more) = papers.endpoint.certificates()?;
+    let others = known.head.head.mandates.iter().filter(|mandate| mandate.gateway != *gateway);
+    let mut others: Vec<_> = others.flat_map(|mandate| mandate.addresses.clone()).collect();
+    let own = |address: &&Address| others.contains(address) || addresses.contains(address);
+    let asked: Vec<_> = session.survey.addresses.iter().filter(|address| !own(address)).cloned().collect();
+    others.extend(asked);
+    Some(GatewayGrant {
+        freehold_grant: GatewayGrant::SCHEMA,
+        org: known.founding.record.name.clone(),
+        org_id: known.org(),
+        gateway: gateway.clone(),
+        voice,
+        identity_issuer,
+        endpoint_issuer,
+        endpoint_root: Bytes(papers.endpoint.each.first()?.root.as_ref().to_vec()),
+        identity_more,
+        endpoint_more,
+        founding: known.founding.envelope.clone(),
+        signers: known.chain.clone(),
+        addresses: addresses.to_vec(),
+        others,
+    })
+}
+
+/// What a gateway that is there takes home.
+pub fn renewal(session: &Session, gateway: &NodeName, papers: &Papers) -> Result<Option<GatewayGrant>> {
+    let mandate = mandate_of(&session.known, gateway)?;
+    Ok(grant(session, gateway, mandate.voice, &mandate.addresses, papers))
 }

@@ -22,12 +22,13 @@ use org::ledger::heads::Held;
 use org::refusal::Refusal;
 use org::state::State;
 
+use crate::gateway::{had_by_peers, mandate_of};
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
 use crate::replica::ReplicaError;
 use crate::replica::roll::waiting_of;
-use crate::session::desk::Desk;
-use crate::session::{Made, OperateError, Session};
+use crate::session::fold::entries_told;
+use crate::session::{Made, NextHead, Result, Session, Unsigned, Unwise};
+use crate::trust::issuers;
 
 /// What is wrong with a gateway's chain, and what its end leaves open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,133 +67,119 @@ pub struct Branch {
     pub admitted: Vec<NodeName>,
 }
 
-impl<D: Desk> Session<D> {
-    /// What reopening a gateway would end; refused if nothing is wrong with it, as far as is known here.
-    pub async fn reopening(&mut self, gateway: &NodeName) -> Result<Reopening, OperateError> {
-        let voice = self.mandate_of(gateway)?.voice;
-        let state = self.standing_in().await?;
-        let halt = self.survey.halt.clone().filter(|_| self.survey.gateway == *gateway);
-        let (restored, behind) = (halt == Some(Refusal::Restored), halt.is_some());
-        let (mut lacking, fork) = (self.never_brought(&state, voice), fork_of(&state, voice));
-        if !behind && lacking.is_none() && fork.is_none() {
-            lacking = self.left_hanging(&state, voice).await?;
-        }
-        if !behind && lacking.is_none() && fork.is_none() {
-            let asked = &self.survey.gateway;
-            let told = if asked == gateway {
-                "it has all that it ever told of, and its chain does not fork".to_owned()
-            } else {
-                format!("as far as `{asked}` and this home know; ask it itself: --gateway HOST:PORT")
-            };
-            return Err(OperateError::Unwise(format!("nothing is wrong with `{gateway}`: {told}")));
-        }
-        let told = self.issuers().await?.remove(gateway).ok_or_else(|| {
-            OperateError::Unwise(format!(
-                "`{gateway}` has not said in which voice it would go on: start it, and ask it itself: --gateway HOST:PORT"
-            ))
-        })?;
-        let invites = anew(&state, (gateway, voice), told.spare_voice);
-        let invites = invites.into_iter().map(|it| (it.id, it.label.clone(), it.uses())).collect();
-        let (next, waiting) = (told.spare_voice, waiting_of(&state, voice));
-        let asked = self.survey.gateway == *gateway && !self.desk().is_alone();
-        let had_by = if asked { self.had_by_peers().await? } else { Vec::new() };
+/// What reopening a gateway would end; refused if nothing is wrong with it, as far as is known here.
+pub async fn look(session: &mut Session, gateway: &NodeName) -> Result<Reopening> {
+    let voice = mandate_of(&session.known, gateway)?.voice;
+    let state = standing_in(session).await?;
+    let asked = session.survey.gateway.clone();
+    let halt = session.survey.halt.clone().filter(|_| asked == *gateway);
+    let (restored, behind) = (halt == Some(Refusal::Restored), halt.is_some());
+    let (mut lacking, fork) = (never_brought(session, &state, voice), fork_of(&state, voice));
+    if !behind && lacking.is_none() && fork.is_none() {
+        lacking = left_hanging(session, &state, voice).await?;
+    }
+    if !behind && lacking.is_none() && fork.is_none() {
         let gateway = gateway.clone();
-        Ok(Reopening { gateway, voice, next, restored, behind, lacking, had_by, fork, waiting, invites })
+        let known = Unwise::NothingKnownWrong { gateway: gateway.clone(), asked: asked.clone() };
+        return Err(if asked == gateway { Unwise::NothingWrong(gateway) } else { known }.into());
     }
+    let told = issuers::told(session).await?.remove(gateway);
+    let next = told.ok_or_else(|| Unwise::NoNextVoice(gateway.clone()))?.spare_voice;
+    let invites = anew(&state, gateway, voice, next).into_iter();
+    let invites = invites.map(|it| (it.id, it.label.clone(), it.uses())).collect();
+    let waiting = waiting_of(&state, voice);
+    let asks = asked == *gateway && !session.is_alone();
+    let had_by = if asks { had_by_peers(session).await? } else { Vec::new() };
+    let gateway = gateway.clone();
+    Ok(Reopening { gateway, voice, next, restored, behind, lacking, had_by, fork, waiting, invites })
+}
 
-    /// What this home's copy says. If nobody has the members' map of the head in force, the newest head whose members are
-    /// known here stands in for it: those, less whoever was revoked since.
-    async fn standing_in(&mut self) -> Result<Arc<State>, OperateError> {
-        let state = self.folded().await?;
-        let Some(root) = state.head().and_then(|record| record.head.members).filter(|_| state.leaves().is_none())
-        else {
-            return Ok(state);
-        };
-        let (replica, now) = (Box::pin(self.replica()).await?, clock::now());
-        let rank = |head: Held<'_>| (head.signers().version, head.version());
-        let mut heads: Vec<Held<'_>> = state.heads().collect();
-        heads.sort_by_key(|head| Reverse(rank(*head)));
-        for newest in heads.into_iter().skip(1) {
-            let mut older = State::clone(&state);
-            older.replica.heads.retain(|head| rank(head) <= rank(newest));
-            replica.ledger.conclude(&mut older, now).map_err(ReplicaError::from)?;
-            let Some((leaves, classes)) = members_of(&older) else { continue };
-            let mut state = State::clone(&state);
-            state.take_map(root, (leaves, classes));
-            state.conclude(now);
-            let state = Arc::new(state);
-            (self.fold, self.extent) = (Some(Arc::clone(&state)), None);
-            return Ok(state);
-        }
-        Ok(state)
+/// What this home's copy says. If nobody has the members' map of the head in force, the newest head whose members are
+/// known here stands in for it: those, less whoever was revoked since.
+async fn standing_in(session: &mut Session) -> Result<Arc<State>> {
+    let state = session.folded().await?;
+    let Some(root) = state.head().and_then(|record| record.head.members).filter(|_| state.leaves().is_none()) else {
+        return Ok(state);
+    };
+    let (replica, now) = (Box::pin(session.replica()).await?, clock::now());
+    let rank = |head: Held<'_>| (head.signers().version, head.version());
+    let mut heads: Vec<Held<'_>> = state.heads().collect();
+    heads.sort_by_key(|head| Reverse(rank(*head)));
+    for newest in heads.into_iter().skip(1) {
+        let mut older = State::clone(&state);
+        older.replica.heads.retain(|head| rank(head) <= rank(newest));
+        replica.ledger.conclude(&mut older, now).map_err(ReplicaError::from)?;
+        let Some((leaves, classes)) = members_of(&older) else { continue };
+        let mut state = State::clone(&state);
+        state.take_map(root, (leaves, classes));
+        state.conclude(now);
+        let state = Arc::new(state);
+        session.go_by(Arc::clone(&state));
+        return Ok(state);
     }
+    Ok(state)
+}
 
-    /// What the gateway told this home of its chain, and nobody has.
-    fn never_brought(&self, state: &State, voice: PublicKey) -> Option<(u64, u64)> {
-        let tip: Tip = self.memory.tip.as_ref()?.open_signed_by(Some(self.known.org()), &[voice]).ok()?;
-        if state.has_entry(&voice, tip.place.digest) {
-            return None;
-        }
-        let here = state.frontier.seq_of(&voice).min(tip.place.seq.saturating_sub(1));
-        Some((here.saturating_add(1), tip.place.seq))
+/// What the gateway told this home of its chain, and nobody has.
+fn never_brought(session: &Session, state: &State, voice: PublicKey) -> Option<(u64, u64)> {
+    let tip: Tip = session.memory.tip.as_ref()?.open_signed_by(Some(session.known.org()), &[voice]).ok()?;
+    if state.has_entry(&voice, tip.place.digest) {
+        return None;
     }
+    let here = state.frontier.seq_of(&voice).min(tip.place.seq.saturating_sub(1));
+    Some((here.saturating_add(1), tip.place.seq))
+}
 
-    /// Places before an entry that follows none, as far as the asked gateway has it: what nobody brings holds up all beyond.
-    async fn left_hanging(&mut self, state: &State, voice: PublicKey) -> Result<Option<(u64, u64)>, OperateError> {
-        if self.desk().is_alone() {
-            return Ok(None);
-        }
-        let (told, org) = (self.ledger_told().await?, self.known.org());
-        let opened = told.into_iter().filter_map(|envelope| SignedEntry::open(org, envelope).ok());
-        let chain: BTreeMap<Digest, Entry> =
-            opened.filter(|signed| signed.entry.voice == voice).map(|signed| (signed.digest, signed.entry)).collect();
-        let settled = state.head().and_then(|record| record.head.record.get(&voice)).map_or(0, |at| at.seq);
-        let follows = |entry: &Entry| match entry.previous {
-            Some(before) => chain.contains_key(&before),
-            None => entry.seq == 1,
-        };
-        let hangs = chain.values().filter(|entry| entry.seq > settled && !follows(entry));
-        let last = hangs.map(|entry| entry.seq.saturating_sub(1)).min();
-        Ok(last.map(|last| (state.frontier.seq_of(&voice).saturating_add(1).min(last), last)))
+/// Places before an entry that follows none, as far as the asked gateway has it: what nobody brings holds up all beyond.
+async fn left_hanging(session: &mut Session, state: &State, voice: PublicKey) -> Result<Option<(u64, u64)>> {
+    if session.is_alone() {
+        return Ok(None);
     }
+    let (told, org) = (entries_told(session).await?, session.known.org());
+    let opened = told.into_iter().filter_map(|envelope| SignedEntry::open(org, envelope).ok());
+    let chain: BTreeMap<Digest, Entry> =
+        opened.filter(|signed| signed.entry.voice == voice).map(|signed| (signed.digest, signed.entry)).collect();
+    let settled = state.head().and_then(|record| record.head.record.get(&voice)).map_or(0, |at| at.seq);
+    let follows = |entry: &Entry| match entry.previous {
+        Some(before) => chain.contains_key(&before),
+        None => entry.seq == 1,
+    };
+    let hangs = chain.values().filter(|entry| entry.seq > settled && !follows(entry));
+    let last = hangs.map(|entry| entry.seq.saturating_sub(1)).min();
+    Ok(last.map(|last| (state.frontier.seq_of(&voice).saturating_add(1).min(last), last)))
+}
 
-    /// One head: the voice ends, the mandate is the spare one's, everybody who counts now is listed; and rights of open
-    /// invites, signed anew.
-    pub async fn reopen_gateway(
-        &mut self,
-        keys: &SignerKeys,
-        reopening: &Reopening,
-    ) -> Result<Made<u64>, OperateError> {
-        let Reopening { gateway, voice, next, .. } = reopening;
-        self.publish(keys, |session, now| {
-            if session.mandate_of(gateway)?.voice != *voice {
-                return Err(OperateError::Unwise(format!("`{gateway}` was reopened meanwhile")));
+/// One head: the voice ends, the mandate is the spare one's, everybody who counts now is listed; and rights of open
+/// invites, signed anew.
+pub async fn reopen(session: &mut Session, keys: &SignerKeys, reopening: &Reopening) -> Result<Made<Head>> {
+    let Reopening { gateway, voice, next, .. } = reopening;
+    session
+        .publish(keys, |session, now| {
+            if mandate_of(&session.known, gateway)?.voice != *voice {
+                return Err(Unwise::Reopened(gateway.clone()).into());
             }
-            let state = session.fold.as_deref().ok_or(OperateError::LedgerBehind)?;
-            let invites = anew(state, (gateway, *voice), *next).into_iter();
+            let invites = anew(session.state()?, gateway, *voice, *next).into_iter();
             let invites = invites.map(|it| session.seal(&Invite { signers: session.known.signers.version, ..it }));
-            let invites: Vec<_> = invites.collect::<Result<_, _>>()?;
-            let head = session.draft_reopening(reopening, now)?;
-            let version = head.version;
-            Ok((Handed::with(invites, session.seal(&head)?), version))
+            let objects = invites.collect::<Result<_, _>>()?;
+            let next = draft(session, reopening, now)?;
+            Ok(Unsigned { objects, what: next.head.clone(), next: Some(next) })
         })
         .await
-    }
+}
 
-    /// The head that ends its chain and mandates the next voice.
-    pub fn draft_reopening(&self, reopening: &Reopening, now: Timestamp) -> Result<Head, OperateError> {
-        let Reopening { gateway, next, .. } = reopening;
-        self.next_head(now, Cause::GatewayReopen { gateway: gateway.clone() }, |head| {
-            for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
-                mandate.voice = *next;
-            }
-        })
-    }
+/// The head that ends its chain and mandates the next voice.
+pub fn draft(session: &Session, reopening: &Reopening, now: Timestamp) -> Result<NextHead> {
+    let Reopening { gateway, next, .. } = reopening;
+    session.next_head(now, Cause::GatewayReopen { gateway: gateway.clone() }, |head| {
+        for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
+            mandate.voice = *next;
+        }
+    })
+}
 
-    /// Where the chain of a gateway's voice forks, with an entry of each branch.
-    pub fn fork_of(&self, voice: PublicKey) -> Option<Fork> {
-        fork_of(self.fold.as_deref()?, voice)
-    }
+/// Where the chain of a gateway's voice forks, with an entry of each branch.
+pub fn fork(session: &Session, voice: PublicKey) -> Option<Fork> {
+    fork_of(session.state().ok()?, voice)
 }
 
 /// Who counts by the head in force of an older state, as a map would list them.
@@ -212,7 +199,7 @@ fn members_of(older: &State) -> Option<(Leaves, Vec<ClassLeaf>)> {
 
 /// Open invites that give the ending voice a right: the same, with what is left for the next. Rights of other gateways stay
 /// where they are, so that nothing is spent twice.
-fn anew(state: &State, (gateway, voice): (&NodeName, PublicKey), next: PublicKey) -> Vec<Invite> {
+fn anew(state: &State, gateway: &NodeName, voice: PublicKey, next: PublicKey) -> Vec<Invite> {
     let mut all = BTreeMap::new();
     for record in state.invites.values() {
         let Some(uses) = record.invite.right_of(voice) else { continue };

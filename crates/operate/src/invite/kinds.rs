@@ -1,16 +1,12 @@
-//! What a joiner must show, by the kind of invite: keys are drawn, and what would be unwise is refused.
+//! What a joiner must show, by the kind of invite, and the keys that prove it.
 
-use ground::random;
+use ground::random::{self, NoRandomness};
 use identity::id::{InviteId, OrgId};
 use identity::key::{PublicKey, Sign as _};
 use identity::principal::host::HostGlob;
 use identity::time::Seconds;
-use manifest::fleet::ROLE_OPERATOR;
 use org::invite::InviteKind;
 use org::invite::code::{InviteSecret, InviteSeed, Ticket};
-
-use super::InviteWish;
-use crate::session::OperateError;
 
 /// What is asked of whoever comes, beside the bounds that every invite has.
 #[derive(Debug, Clone)]
@@ -48,7 +44,7 @@ pub const TTL: Seconds = Seconds::HOUR;
 pub const TTL_WITH_A_PERSON: Seconds = Seconds::DAY;
 
 impl Kind {
-    pub const fn of_invite(self) -> InviteKind {
+    pub(crate) const fn of_invite(self) -> InviteKind {
         match self {
             Self::Token => InviteKind::Token,
             Self::Key => InviteKind::Key,
@@ -59,7 +55,7 @@ impl Kind {
     }
 
     /// The key that proves the invite, if one does, and what the joiner is handed.
-    pub(super) fn draw(self, org: OrgId, invite: InviteId) -> Result<(Option<PublicKey>, Ticket), OperateError> {
+    pub(super) fn draw(self, org: OrgId, invite: InviteId) -> Result<(Option<PublicKey>, Ticket), NoRandomness> {
         Ok(match self {
             Self::Token => {
                 let secret = InviteSecret::new(random::bytes()?);
@@ -72,32 +68,5 @@ impl Kind {
             Self::Pattern => (None, Ticket::Pattern),
             Self::Machine(node_key) => (Some(node_key), Ticket::Machine { invite }),
         })
-    }
-}
-
-impl InviteWish {
-    /// Why such an invite had better not be made, if so.
-    pub(super) fn check_kind(&self) -> Result<(), OperateError> {
-        let unwise = |why: String| Err(OperateError::Unwise(why));
-        let terms = &self.terms;
-        if terms.kind != Kind::Pattern {
-            return Ok(());
-        }
-        if self.networks.is_empty() {
-            return unwise(
-                "a pattern says from which networks: --from CIDR; if really anywhere, type --from 0.0.0.0/0 --from ::/0"
-                    .to_owned(),
-            );
-        }
-        if terms.hosts.is_empty() && self.names.iter().any(identity::principal::glob::NameGlob::is_any) {
-            return unwise("a pattern that fits any name lets in whoever asks".to_owned());
-        }
-        if self.roles.iter().any(|role| role.as_str() == ROLE_OPERATOR) {
-            return unwise(format!(
-                "a pattern cannot give the role `{ROLE_OPERATOR}`: whoever claims such a name, which proves nothing, would \
-                 run the org"
-            ));
-        }
-        Ok(())
     }
 }

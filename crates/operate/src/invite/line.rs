@@ -9,12 +9,13 @@ use identity::principal::{Address, Host, Way};
 use org::release::Release;
 use zeroize::Zeroizing;
 
-use crate::session::desk::Desk;
-use crate::session::{OperateError, Session};
+use crate::release::{self, files};
+use crate::session::{Result, Session, Unwise};
+use crate::trust::versions::{endpoint_roots_pem, outside_in_use};
 
 /// Static bytes: nothing is ever written into them, so that their hash says everything.
-pub const JOIN_SH: &[u8] = include_bytes!("../../assets/join.sh");
-pub const JOIN_PS1: &[u8] = include_bytes!("../../assets/join.ps1");
+pub(crate) const JOIN_SH: &[u8] = include_bytes!("../../assets/join.sh");
+pub(crate) const JOIN_PS1: &[u8] = include_bytes!("../../assets/join.ps1");
 
 /// Where cloud-init leaves the code and what runs with it: gone when the machine starts again.
 const CLOUD_FOLDER: &str = "/run/freehold";
@@ -45,48 +46,41 @@ impl Kit {
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// What the line of an invite downloads, handed in where it is missing. Nothing if there is no release, or no
-    /// gateway that a plain download reaches.
-    pub async fn line_kit(&mut self) -> Result<Option<Kit>, OperateError> {
-        let Some(release) = self.releases().await?.current else {
-            return Ok(None);
-        };
-        self.check_agents(&release).await?;
-        let (root, outside) = (self.endpoint_roots_pem().await?, self.outside_files().await?);
-        let list = release.list_text();
-        let mut files = vec![JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()];
-        files.extend(outside.values().map(String::as_bytes));
-        self.hand_in_files(&files, |_| {}).await?;
-        let [script, powershell, root] = [JOIN_SH, JOIN_PS1, root.as_bytes()].map(Digest::of);
-        let outside = outside.into_iter().map(|(host, pem)| (host, Digest::of(pem.as_bytes()))).collect();
-        Ok(Some(Kit { script, powershell, root, outside, release }))
-    }
-
-    /// The outside roots of each name.
-    async fn outside_files(&mut self) -> Result<BTreeMap<Host, String>, OperateError> {
-        let mut files: BTreeMap<Host, String> = BTreeMap::new();
-        for outside in self.outside_in_use::<Endpoint>().await? {
-            for host in outside.hosts {
-                files.entry(host).or_default().push_str(&outside.pem);
-            }
-        }
-        Ok(files)
-    }
+/// What the line of an invite downloads, handed in where it is missing. Nothing if there is no release, or no
+/// gateway that a plain download reaches.
+pub async fn kit(session: &mut Session) -> Result<Option<Kit>> {
+    let Some(release) = release::all(session).await?.current else {
+        return Ok(None);
+    };
+    check_agents(session, &release).await?;
+    let (root, outside) = (endpoint_roots_pem(session).await?, outside_files(session).await?);
+    let list = release.list_text();
+    let mut files = vec![JOIN_SH, JOIN_PS1, root.as_bytes(), list.as_bytes()];
+    files.extend(outside.values().map(String::as_bytes));
+    files::hand_in(session, &files, |_| {}).await?;
+    let [script, powershell, root] = [JOIN_SH, JOIN_PS1, root.as_bytes()].map(Digest::of);
+    let outside = outside.into_iter().map(|(host, pem)| (host, Digest::of(pem.as_bytes()))).collect();
+    Ok(Some(Kit { script, powershell, root, outside, release }))
 }
 
-impl<D: Desk> Session<D> {
-    /// A gateway that was restored has its ledger, and not its agents.
-    async fn check_agents(&mut self, release: &Release) -> Result<(), OperateError> {
-        let missing = self.missing_files(release.agents.iter().map(|agent| agent.sha256).collect()).await?;
-        let lost = release.agents.iter().find(|agent| missing.iter().any(|gap| gap.digest == agent.sha256));
-        lost.map_or(Ok(()), |agent| {
-            let (os, arch, number) = (&agent.os, &agent.arch, release.number);
-            Err(OperateError::Unwise(format!(
-                "the gateway does not have the agent for {os} {arch} of release {number}: add it again, freehold release \
-                 add FILE"
-            )))
-        })
+/// The outside roots of each name.
+async fn outside_files(session: &mut Session) -> Result<BTreeMap<Host, String>> {
+    let mut files: BTreeMap<Host, String> = BTreeMap::new();
+    for outside in outside_in_use::<Endpoint>(session).await? {
+        for host in outside.hosts {
+            files.entry(host).or_default().push_str(&outside.pem);
+        }
+    }
+    Ok(files)
+}
+
+/// A gateway that was restored has its ledger, and not its agents.
+async fn check_agents(session: &mut Session, release: &Release) -> Result<()> {
+    let agents = release.agents.iter().map(|agent| agent.sha256).collect();
+    let missing = files::missing(session, agents).await?;
+    match release.agents.iter().find(|agent| missing.iter().any(|gap| gap.digest == agent.sha256)) {
+        Some(agent) => Err(Unwise::AgentLost { agent: Box::new(agent.clone()), number: release.number }.into()),
+        None => Ok(()),
     }
 }
 
@@ -155,23 +149,20 @@ impl Line<'_> {
     /// For a root shell of any kind. The code is a word of `echo`, which every shell has built in, so that no list of
     /// processes shows it.
     pub fn shell(&self) -> Zeroizing<String> {
-        let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
-        let body = self.body("; ").unwrap_or_else(|| format!("freehold-node join{name}"));
         let (open, close) = if self.installs() { ("(", ")") } else { ("", "") };
-        Zeroizing::new(format!("echo {} | {open}{body}{close}", self.code))
+        Zeroizing::new(format!("echo {} | {open}{}{close}", self.code, self.body("; ")))
     }
 
-    /// Fetches the script, compares its hash, runs it; the code is on stdin.
-    fn body(&self, and: &str) -> Option<String> {
-        let (kit, sources) = (self.kit?, self.sources());
+    /// Fetches the script, compares its hash, runs it; the code is on stdin. Where nothing can be fetched, the agent is there.
+    fn body(&self, and: &str) -> String {
+        let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
+        let sources = self.sources();
+        let Some(kit) = self.kit.filter(|_| !sources.is_empty()) else { return format!("freehold-node join{name}") };
         // Whoever answers is asked: what it gives counts by its hash alone.
         let fetch = "curl -qfsSk -m 300 --max-filesize 1000000 -o join.sh \"$u/v1/file/$h\" || wget -qO join.sh --no-check-certificate \"$u/v1/file/$h\"";
         let mut steps: Vec<String> =
             ["set -e", "d=$(mktemp -d)", "trap 'cd /; rm -rf \"$d\"' 0", "cd \"$d\""].map(str::to_owned).into();
         steps.push(format!("h={}", kit.script));
-        if sources.is_empty() {
-            return None;
-        }
         let urls = urls(&sources).join(" ");
         steps.push(format!("for u in {urls}; do {{ {fetch}; }} && break; rm -f join.sh; done"));
         steps.push(format!("[ -s join.sh ] || {{ echo 'freehold: {NO_SCRIPT}' >&2; exit 1; }}"));
@@ -179,9 +170,8 @@ impl Line<'_> {
             "(sha256sum join.sh || shasum -a 256 join.sh || digest -a sha256 join.sh || openssl dgst -sha256 join.sh) \
              2>/dev/null | grep -q $h || {{ echo 'freehold: {OTHER_SCRIPT}' >&2; exit 3; }}"
         ));
-        let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
         steps.push(format!("sh join.sh{} --agents {}{name}", words(&sources), kit.release.list));
-        Some(steps.join(and))
+        steps.join(and)
     }
 
     /// The same for an administrator's PowerShell.
@@ -208,8 +198,7 @@ impl Line<'_> {
 
     /// User data for cloud-init: the code in a private file in memory, and what reads it.
     pub fn cloud_init(&self) -> Zeroizing<String> {
-        let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
-        let body = self.body("\n").unwrap_or_else(|| format!("freehold-node join{name}"));
+        let body = self.body("\n");
         let script = format!("(\n{body}\n) < {CLOUD_FOLDER}/code && rm -f {CLOUD_FOLDER}/code");
         let mut indented = String::new();
         for line in script.lines() {
@@ -250,83 +239,4 @@ impl Line<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kit() -> Kit {
-        let agent = org::release::Agent {
-            os: "linux".parse().unwrap(),
-            arch: "x86_64".parse().unwrap(),
-            version: "0.1.0".parse().unwrap(),
-            size: 1,
-            sha256: Digest([4; 32]),
-        };
-        let release = Release::next(None, vec![agent], "2026-11-15T12:00:00Z".parse().unwrap());
-        let [script, powershell, root] = [1, 2, 3].map(|byte| Digest([byte; 32]));
-        Kit { script, powershell, root, outside: BTreeMap::new(), release }
-    }
-
-    fn addresses(texts: &[&str]) -> Vec<Address> {
-        texts.iter().map(|text| text.parse().unwrap()).collect()
-    }
-
-    #[test]
-    fn a_line_names_three_hashes_and_every_gateway() {
-        let (kit, gateways) = (kit(), addresses(&["gw.example:7443", "[::1]:7443"]));
-        let line = Line { code: "fh1_code", gateways: &gateways, kit: Some(&kit), name: Some("web-1") };
-        let told = line.shell();
-        let (script, root, list) = (kit.script, kit.root, kit.release.list);
-        assert!(told.starts_with("echo fh1_code | (set -e; d=$(mktemp -d); "), "{}", &*told);
-        assert!(told.contains(&format!("h={script}; for u in https://gw.example:7443 https://[::1]:7443; do")));
-        let runs = format!(
-            "; sh join.sh --gateway https://gw.example:7443 --gateway https://[::1]:7443 --root {root} --agents {list} \
-             --name web-1)"
-        );
-        assert!(told.ends_with(&runs), "{}", &*told);
-        assert_eq!(told.matches("fh1_code").count(), 1);
-        // Whoever meets another script, or none, hears what may answer there.
-        assert!(told.contains("somebody is in the middle") && told.contains("something else answers there"));
-        assert!(!told.contains('\n'));
-        let windows = line.powershell().unwrap();
-        assert!(windows.contains("somebody is in the middle"), "{}", &*windows);
-        assert!(windows.starts_with("'fh1_code' | & {") && windows.contains(&kit.powershell.to_string()));
-        assert!(kit.files().collect::<Vec<_>>().contains(&Digest([4; 32])), "the agent itself is kept, too");
-    }
-
-    #[test]
-    fn without_a_release_the_agent_must_be_there() {
-        let gateways = addresses(&["gw.example:7443"]);
-        let line = Line { code: "fh1_code", gateways: &gateways, kit: None, name: None };
-        assert_eq!(*line.shell(), "echo fh1_code | freehold-node join");
-        assert_eq!((line.installs(), line.powershell()), (false, None));
-        assert_eq!(*line.env(), "FREEHOLD_INVITE=fh1_code\n");
-        let user_data = line.cloud_init();
-        assert!(user_data.starts_with("#cloud-config\n") && user_data.contains("freehold-node join"));
-    }
-
-    #[test]
-    fn a_carrier_is_believed_by_its_own_root_for_its_own_name() {
-        let mut kit = kit();
-        let (own, outside, list) = (kit.root, Digest([9; 32]), kit.release.list);
-        let gateways =
-            addresses(&["wss://gw.example", "wss://other.example:8443/x", "socks5://127.0.0.1:9/gw.example:1"]);
-        let line = |kit: &Kit| Line { code: "c", gateways: &gateways, kit: Some(kit), name: None }.shell().to_string();
-        assert_eq!(line(&kit), "echo c | freehold-node join");
-        kit.outside.insert("gw.example".parse().unwrap(), outside);
-        let told = line(&kit);
-        let runs = format!("sh join.sh --gateway https://gw.example:443 --root {outside} --agents {list})");
-        assert!(told.ends_with(&runs) && !told.contains("other.example") && !told.contains(":1 "), "{told}");
-        // Beside one that answers itself: to each its own.
-        let both = addresses(&["gw.example:7443", "[::1]:7443", "wss://gw.example"]);
-        let line = Line { code: "c", gateways: &both, kit: Some(&kit), name: None };
-        let runs = format!(
-            "sh join.sh --gateway https://gw.example:7443 --gateway https://[::1]:7443 --root {own} --gateway \
-             https://gw.example:443 --root {outside} --agents {list})"
-        );
-        assert!(line.shell().ends_with(&runs), "{}", &*line.shell());
-        let roots = format!("{own},{own},{outside}");
-        assert!(line.powershell().unwrap().contains(&format!("-Root '{roots}' -Agents {list}")));
-        assert!(line.env().contains(&format!("\nFREEHOLD_ROOT_SHA256={roots}\n")));
-        assert!(kit.files().any(|digest| digest == outside), "a gateway keeps it while the invite lives");
-    }
-}
+mod tests;

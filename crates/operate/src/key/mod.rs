@@ -51,6 +51,20 @@ pub struct SignerKeys {
     keys: Vec<(SignerName, Arc<dyn Sign>)>,
 }
 
+/// How a passphrase is come by.
+pub trait Ask: Fn() -> Result<Passphrase, NoPassphrase> {}
+
+impl<F: Fn() -> Result<Passphrase, NoPassphrase>> Ask for F {}
+
+/// Which keys are looked for.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'a> {
+    quorums: &'a [Quorum],
+    /// Keys of nobody in the quorums, too.
+    others: bool,
+    enough: usize,
+}
+
 /// The purpose that is sealed into a signer's key file.
 pub fn purpose(name: &SignerName) -> String {
     format!("freehold signer {name}")
@@ -79,75 +93,61 @@ pub type Named = (SignerName, Arc<dyn Sign>);
 impl SignerKeys {
     /// The keys of current signers, as many as the threshold needs. Where none here is known to be current, all: this
     /// home may not have heard yet that its signer is.
-    pub fn open(
-        folder: &OperatorFolder,
-        set: &SignerSet,
-        ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
-    ) -> Result<Self, KeyError> {
+    pub fn open(folder: &OperatorFolder, set: &SignerSet, ask: impl Ask) -> Result<Self, KeyError> {
         let quorums = std::slice::from_ref(&set.quorum);
-        match Self::gather(folder, (quorums, false), set.quorum.threshold(), &ask) {
-            Err(KeyError::NoKey) => Self::gather(folder, (quorums, true), usize::MAX, &ask),
+        match Self::gather(folder, Wanted { quorums, others: false, enough: set.quorum.threshold() }, &ask) {
+            Err(KeyError::NoKey) => Self::gather(folder, Wanted { quorums, others: true, enough: usize::MAX }, &ask),
             opened => opened,
         }
     }
 
     /// Every key that is here: someone who comes or goes signs in two roles.
-    pub fn open_all(
-        folder: &OperatorFolder,
-        set: &SignerSet,
-        ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
-    ) -> Result<Self, KeyError> {
-        Self::gather(folder, (std::slice::from_ref(&set.quorum), true), usize::MAX, &ask)
+    pub fn open_all(folder: &OperatorFolder, set: &SignerSet, ask: impl Ask) -> Result<Self, KeyError> {
+        let quorums = std::slice::from_ref(&set.quorum);
+        Self::gather(folder, Wanted { quorums, others: true, enough: usize::MAX }, &ask)
     }
 
     /// The keys here of anybody in these quorums.
-    pub fn open_for(
-        folder: &OperatorFolder,
-        quorums: &[Quorum],
-        ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
-    ) -> Result<Self, KeyError> {
-        Self::gather(folder, (quorums, false), usize::MAX, &ask)
+    pub fn open_for(folder: &OperatorFolder, quorums: &[Quorum], ask: impl Ask) -> Result<Self, KeyError> {
+        Self::gather(folder, Wanted { quorums, others: false, enough: usize::MAX }, &ask)
     }
 
     /// The public half of one key file that is here.
-    pub fn public_key(
-        folder: &OperatorFolder,
-        name: &SignerName,
-        ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
-    ) -> Result<PublicKey, KeyError> {
+    pub fn public_key(folder: &OperatorFolder, name: &SignerName, ask: impl Ask) -> Result<PublicKey, KeyError> {
         Ok(KeyFiles { folder, ask, remembered: None }.open(name)?.public())
     }
 
     /// First those that the user's agent holds, then files, for which the passphrase is asked for once, then tokens,
-    /// each of which may want its PIN. Keys of nobody in the quorums only if `others`.
+    /// each of which may want its PIN.
     fn gather(
         folder: &OperatorFolder,
-        (quorums, others): (&[Quorum], bool),
-        enough: usize,
-        ask: &impl Fn() -> Result<Passphrase, NoPassphrase>,
+        Wanted { quorums, others, enough }: Wanted<'_>,
+        ask: &impl Ask,
     ) -> Result<Self, KeyError> {
         let known = |name: &SignerName| quorums.iter().find_map(|quorum| quorum.key_of(name));
         let mut keys = held_by_the_agent(quorums);
         keys.truncate(enough);
         let mut files = KeyFiles { folder, ask, remembered: None };
-        for name in folder.signers_here().into_iter().filter(|name| others || known(name).is_some()) {
+        let on_disk = folder.signers_here().into_iter().map(|name| (name, false));
+        let here = on_disk.chain(folder.tokens_here().into_iter().map(|name| (name, true)));
+        for (name, on_token) in here.filter(|(name, _)| others || known(name).is_some()) {
             if keys.len() >= enough || is_among(&keys, &name) {
                 continue;
             }
-            let key = files.open(&name)?;
-            if others || known(&name) == Some(key.public()) {
-                keys.push((name, Arc::new(key)));
-            }
-        }
-        for name in folder.tokens_here().into_iter().filter(|name| others || known(name).is_some()) {
-            if keys.len() >= enough || is_among(&keys, &name) {
-                continue;
-            }
-            let note = read_token(folder, &name)?;
-            if others || known(&name) == Some(note.key) {
+            let is_wanted = |key: PublicKey| others || known(&name) == Some(key);
+            let key: Arc<dyn Sign> = if on_token {
+                let note = read_token(folder, &name)?;
+                // Nobody is asked for a PIN in vain.
+                if !is_wanted(note.key) {
+                    continue;
+                }
                 let key = TokenKey::open(&note.uri, note.key, Passphrase::ask);
-                let key = key.map_err(|source| KeyError::Token { signer: name.clone(), source })?;
-                keys.push((name, Arc::new(key)));
+                Arc::new(key.map_err(|source| KeyError::Token { signer: name.clone(), source })?)
+            } else {
+                Arc::new(files.open(&name)?)
+            };
+            if is_wanted(key.public()) {
+                keys.push((name, key));
             }
         }
         if keys.is_empty() { Err(KeyError::NoKey) } else { Ok(Self { keys }) }
@@ -206,7 +206,7 @@ pub fn read_token(folder: &OperatorFolder, name: &SignerName) -> Result<TokenFil
 pub fn open_for_agent(
     folder: &OperatorFolder,
     set: &SignerSet,
-    ask: impl Fn() -> Result<Passphrase, NoPassphrase>,
+    ask: impl Ask,
 ) -> Result<Vec<(SignerName, Material)>, KeyError> {
     let mut files = KeyFiles { folder, ask, remembered: None };
     let mut keys = Vec::new();
@@ -253,7 +253,7 @@ struct KeyFiles<'a, A> {
     remembered: Option<Passphrase>,
 }
 
-impl<A: Fn() -> Result<Passphrase, NoPassphrase>> KeyFiles<'_, A> {
+impl<A: Ask> KeyFiles<'_, A> {
     fn open(&mut self, name: &SignerName) -> Result<EdKey, KeyError> {
         let bytes = file::read_secret(&self.folder.signer_file(name))?;
         let seed = sealed::open(&bytes, &purpose(name), || -> Result<Passphrase, KeyError> {

@@ -10,79 +10,81 @@ use std::collections::BTreeMap;
 
 use identity::head::{Cause, Head};
 use identity::id::Digest;
-use identity::principal::NodeName;
+use identity::principal::{NodeName, Principal};
 use identity::time::Timestamp;
 use ledger::views::{self, NodeView};
 use org::ledger::draft::Wish;
 use org::state::Standing;
 use wire::control::{Answer, Call, Observed};
+use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{Made, OperateError, Session};
+use crate::session::{DeskError, Made, NextHead, OperateError, Result, Session, Unwise};
 
-impl<D: Desk> Session<D> {
-    /// Every machine, as this home's own fold has it.
-    pub async fn nodes(&mut self) -> Result<Vec<NodeView>, OperateError> {
-        let observed = self.observed().await?;
-        Ok(views::nodes(&*self.fold_here().await?, observed))
+/// Every machine, as this home's own fold has it.
+pub async fn all(session: &mut Session) -> Result<Vec<NodeView>> {
+    let observed = observed(session).await?;
+    Ok(views::nodes(&*session.fold_here().await?, observed))
+}
+
+/// What the gateway saw of machines: its word, which is shown and decides nothing.
+pub(crate) async fn observed(session: &mut Session) -> Result<BTreeMap<Digest, Observed>> {
+    let (mut all, mut after) = (BTreeMap::new(), None);
+    if session.is_alone() {
+        return Ok(all);
     }
-
-    /// What the gateway saw of machines: its word, which is shown and decides nothing.
-    pub(crate) async fn observed(&mut self) -> Result<BTreeMap<Digest, Observed>, OperateError> {
-        let (mut all, mut after) = (BTreeMap::new(), None);
-        if self.desk().is_alone() {
-            return Ok(all);
-        }
-        loop {
-            let Answer::Observed { nodes, next } = self.ask(Call::Observed { after }).await? else {
-                return Err(DeskError::OtherAnswer.into());
-            };
-            all.extend(nodes);
-            match next {
-                // Only forward, however the gateway counts.
-                Some(next) if after.is_none_or(|after| next > after) => after = Some(next),
-                _ => return Ok(all),
-            }
+    loop {
+        let Answer::Observed { nodes, next } = session.ask(Call::Observed { after }).await? else {
+            return Err(DeskError::OtherAnswer.into());
+        };
+        all.extend(nodes);
+        match next {
+            // Only forward, however the gateway counts.
+            Some(next) if after.is_none_or(|after| next > after) => after = Some(next),
+            _ => return Ok(all),
         }
     }
+}
 
-    /// The machine that holds a name now, or, if none does, the last that waited for it or had it.
-    pub async fn node(&mut self, name: &NodeName) -> Result<NodeView, OperateError> {
-        let nodes = self.nodes().await?;
-        let named = nodes.into_iter().filter(|node| node.name == *name);
-        let best = named.max_by_key(|node| (node.state.is_live(), node.state != Standing::Revoked, node.enrolled_at));
-        best.ok_or_else(|| OperateError::NoSuch { what: "node", name: name.to_string() })
-    }
+/// The machine that holds a name now, or, if none does, the last that waited for it or had it.
+pub async fn find(session: &mut Session, name: &NodeName) -> Result<NodeView> {
+    let named = all(session).await?.into_iter().filter(|node| node.name == *name);
+    let best = named.max_by_key(|node| (node.state.is_live(), node.state != Standing::Revoked, node.enrolled_at));
+    best.ok_or_else(|| OperateError::no_such("node", name))
+}
 
-    /// Why a node cannot be revoked, if so.
-    pub fn check_revocable(&self, node: &NodeView) -> Result<(), OperateError> {
-        if node.state == Standing::Revoked {
-            return Err(OperateError::Unwise(format!("`{}` is already revoked", node.name)));
-        }
-        let mandates = &self.known.head.head.mandates;
-        if mandates.iter().any(|mandate| mandate.gateway == node.name) {
-            let why = format!("`{}` is a gateway with a mandate: without it nothing can join or renew", node.name);
-            return Err(OperateError::Unwise(why));
-        }
-        Ok(())
-    }
+/// Every machine that is a member.
+pub async fn members(session: &mut Session) -> Result<Vec<NodeView>> {
+    let mut nodes = all(session).await?;
+    nodes.retain(|node| is_live(&session.known, node));
+    Ok(nodes)
+}
 
-    pub async fn revoke_node(&mut self, keys: &SignerKeys, node: &NodeView) -> Result<Made<u64>, OperateError> {
-        self.check_revocable(node)?;
-        self.publish(keys, |session, now| {
-            let head = session.draft_node_revocation(node, now)?;
-            let version = head.version;
-            Ok((Handed::of(session.seal(&head)?), version))
-        })
-        .await
-    }
+fn is_live(known: &Known, node: &NodeView) -> bool {
+    let revoked = &known.head.head.revocations;
+    node.state.is_live()
+        && !revoked.node_keys.contains(&node.node_key.digest())
+        && !revoked.principals.contains(&Principal::node(&known.founding.record.name, &node.name))
+}
 
-    pub fn draft_node_revocation(&self, node: &NodeView, now: Timestamp) -> Result<Head, OperateError> {
-        let node_key = node.node_key.digest();
-        let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
-        let wish = Wish { revoke_keys: vec![node_key], ..Wish::default() };
-        self.next_head_with(now, cause, (&wish, None), |_| {})
+/// Why a node cannot be revoked, if so.
+pub fn check_revocable(known: &Known, node: &NodeView) -> Result<(), Unwise> {
+    if node.state == Standing::Revoked {
+        return Err(Unwise::NodeRevoked(node.name.clone()));
     }
+    if known.head.head.mandates.iter().any(|mandate| mandate.gateway == node.name) {
+        return Err(Unwise::HasMandate(node.name.clone()));
+    }
+    Ok(())
+}
+
+pub async fn revoke(session: &mut Session, keys: &SignerKeys, node: &NodeView) -> Result<Made<Head>> {
+    check_revocable(&session.known, node)?;
+    session.publish_head(keys, |session, now| draft_revocation(session, node, now)).await
+}
+
+pub fn draft_revocation(session: &Session, node: &NodeView, now: Timestamp) -> Result<NextHead> {
+    let node_key = node.node_key.digest();
+    let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
+    session.next_head(now, (cause, Wish { revoke_keys: vec![node_key], ..Wish::default() }), |_| {})
 }

@@ -1,35 +1,25 @@
 //! Users and services: revoked wherever they are.
 
-use identity::head::Cause;
+use identity::head::{Cause, Head};
 use identity::principal::{Kind, Principal};
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
-use crate::session::desk::Desk;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, Result, Session, Unwise};
 
-impl<D: Desk> Session<D> {
-    /// From the new head on nobody believes this principal, and no gateway issues for it. The machines that it was on
-    /// stay what they are.
-    pub async fn revoke_principal(
-        &mut self,
-        keys: &SignerKeys,
-        principal: &Principal,
-    ) -> Result<Made<u64>, OperateError> {
-        if principal.kind() == Kind::Node {
-            return Err(OperateError::Unwise("a node is revoked by its key: freehold node revoke".to_owned()));
-        }
-        if self.known.head.head.revocations.principals.contains(principal) {
-            return Err(OperateError::Unwise(format!("`{principal}` is already revoked")));
-        }
-        self.publish(keys, |session, now| {
-            let cause = Cause::PrincipalRevoke { principal: principal.clone() };
-            let head = session.next_head(now, cause, |head| {
+/// From the new head on nobody believes this principal, and no gateway issues for it. The machines that it was on
+/// stay what they are.
+pub async fn revoke(session: &mut Session, keys: &SignerKeys, principal: &Principal) -> Result<Made<Head>> {
+    if principal.kind() == Kind::Node {
+        return Err(Unwise::NodeByKey.into());
+    }
+    if session.known.head.head.revocations.principals.contains(principal) {
+        return Err(Unwise::PrincipalRevoked(principal.clone()).into());
+    }
+    session
+        .publish_head(keys, |session, now| {
+            session.next_head(now, Cause::PrincipalRevoke { principal: principal.clone() }, |head| {
                 head.revocations.principals.insert(principal.clone());
-            })?;
-            let version = head.version;
-            Ok((Handed::of(session.seal(&head)?), version))
+            })
         })
         .await
-    }
 }

@@ -1,48 +1,38 @@
 //! One signer stops a node for a day, at once; the others can take their time.
 
-use ground::{clock, random};
 use identity::time::{Seconds, Timestamp};
 use ledger::views::NodeView;
 use org::suspend::{LONGEST, Suspension, is_plain};
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
-use crate::session::desk::Desk;
-use crate::session::{OperateError, Session};
+use crate::node::check_revocable;
+use crate::session::{Result, Session, Unwise};
 
-impl<D: Desk> Session<D> {
-    pub async fn suspend(
-        &mut self,
-        keys: &SignerKeys,
-        node: &NodeView,
-        (span, reason): (Seconds, &str),
-    ) -> Result<Timestamp, OperateError> {
-        self.check_revocable(node)?;
-        if span.0 == 0 || span > LONGEST {
-            return Err(OperateError::Unwise(format!("one signer suspends for between 1s and {LONGEST}")));
-        }
-        if !is_plain(reason) {
-            return Err(OperateError::Unwise("a reason is at most 200 characters of plain text".to_owned()));
-        }
-        let correlation = random::correlation()?;
-        let _turn = self.turn_to_sign().await?;
-        self.look_again().await?;
-        let now = clock::now();
+/// Says until when.
+pub async fn suspend(
+    session: &mut Session,
+    keys: &SignerKeys,
+    node: &NodeView,
+    span: Seconds,
+    reason: &str,
+) -> Result<Timestamp> {
+    check_revocable(&session.known, node)?;
+    if span.0 == 0 || span > LONGEST {
+        return Err(Unwise::SuspensionSpan.into());
+    }
+    if !is_plain(reason) {
+        return Err(Unwise::LongReason.into());
+    }
+    let said = session.say(keys, |session, now| {
         // It cannot be repeated: one that a wrong clock dated would be over before it counts.
-        self.check_clock(now)?;
-        let now = self.latest(now);
-        let body = Suspension {
+        let at = session.latest(now);
+        session.seal(&Suspension {
             node_key: node.node_key.digest(),
             name: node.name.clone(),
-            at: now,
-            until: now + span,
+            at,
+            until: at + span,
             reason: reason.to_owned(),
-        };
-        // By the signer who speaks here: it is that one's word.
-        let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
-        let suspension = self.seal(&body)?.signed(key.as_ref()).map_err(crate::key::KeyError::from)?;
-        let action = Handed::of(suspension);
-        self.hand_over(action, correlation).await?;
-        Ok(body.until)
-    }
+        })
+    });
+    Ok(said.await?.peek::<Suspension>(Some(session.known.org()))?.until)
 }

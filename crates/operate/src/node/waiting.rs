@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use ground::{clock, random};
+use ground::clock;
 use identity::envelope::Envelope;
-use identity::head::Cause;
+use identity::head::{Cause, Head};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::principal::{NodeName, SignerName};
@@ -16,11 +16,11 @@ use org::invite::{Approval, Invite};
 use org::ledger::draft::Wish;
 use org::state::{MemberRecord, Standing};
 use wire::control::{Answer, Call, WaitingView};
+use wire::known::Known;
 
-use crate::key::{KeyError, SignerKeys};
-use crate::pending::handed::Handed;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{Made, OperateError, Session};
+use crate::key::SignerKeys;
+use crate::pending::signed_by;
+use crate::session::{DeskError, Made, Result, Session};
 
 /// A machine that waits. Everything but its address and its times was checked against signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,134 +109,115 @@ pub fn begins(key: &PublicKey, prefix: &str) -> bool {
     key.digest().to_string().starts_with(&prefix.to_ascii_lowercase())
 }
 
-/// The one whose key begins so; without a key, the only one. Else those that fit.
-pub fn choose(mut cut: Vec<CutOff>, key: Option<&str>) -> Result<CutOff, Vec<CutOff>> {
-    cut.retain(|cut| key.is_none_or(|prefix| begins(&cut.node_key, prefix)));
+/// The one of this name whose key begins so; without a key, the only one. Else those that fit.
+pub fn choose(mut cut: Vec<CutOff>, name: &NodeName, key: Option<&str>) -> Result<CutOff, Vec<CutOff>> {
+    cut.retain(|cut| cut.name == *name && key.is_none_or(|prefix| begins(&cut.node_key, prefix)));
     match cut.pop() {
         Some(one) if cut.is_empty() => Ok(one),
         last => Err(cut.into_iter().chain(last).collect()),
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// Every machine that waits, and, in words, what the gateway showed that does not hold.
-    pub async fn waiting(&mut self) -> Result<(Vec<Waiting>, Vec<String>), OperateError> {
-        let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None);
-        loop {
-            let Answer::Waiting { waiting, next } = self.ask(Call::Waiting { after }).await? else {
-                return Err(DeskError::OtherAnswer.into());
-            };
-            for view in waiting {
-                match self.check_waiting(&view) {
-                    Ok((one, doubt)) => {
-                        odd.extend(doubt);
-                        all.push(one);
-                    }
-                    Err(why) => odd.push(format!("the gateway shows claim {}, but {why}", view.claim.digest())),
-                }
-            }
-            match next {
-                // Only forward, however the gateway counts.
-                Some(next) if after.is_none_or(|after| next > after) => after = Some(next),
-                _ => break,
-            }
-        }
-        all.sort_by(|a, b| (a.first_seen, &a.claim.name, a.digest).cmp(&(b.first_seen, &b.claim.name, b.digest)));
-        Ok((all, odd))
-    }
-
-    /// Nothing of it is the gateway's word but address and times.
-    fn check_waiting(&self, view: &WaitingView) -> Result<(Waiting, Option<String>), &'static str> {
-        let (org, digest) = (self.known.org(), view.claim.digest());
-        let invite = self.open_invite(&view.invite).ok_or("the operators did not sign its invite")?;
-        let current = self.known.signers.open::<Invite>(&view.invite).is_ok();
-        if !current || self.known.head.head.revocations.invite_is_revoked(invite.id) {
-            return Err("its invite is not good any more");
-        }
-        let named: Claim = view.claim.peek(Some(org)).map_err(|_| "it cannot be read")?;
-        let claim: Claim = view
-            .claim
-            .open_signed_by(Some(org), &named.keys(&invite))
-            .map_err(|_| "it is not signed by the machine's key and its invite's")?;
-        let covers = invite.is_named_by(&claim) && invite.check_claim(&claim).is_ok();
-        if invite.approval != Approval::Human || !covers || invite.check_time(clock::now()).is_err() {
-            return Err("its invite does not cover it, or is over");
-        }
-        if self.known.head.head.revocations.node_keys.contains(&claim.node_key.digest()) {
-            return Err("its key was revoked");
-        }
-        let facts = view.facts.as_ref().map(|facts| facts.open_signed_by::<Facts>(Some(org), &[claim.node_key]));
-        let facts = facts.map(|facts| facts.ok().filter(|facts| facts.claim == digest && facts.is_plain()));
-        let doubt = matches!(facts, Some(None)).then(|| {
-            format!("what the gateway shows as the facts of `{}` is not what that machine signed", claim.name)
-        });
-        let yes = view.approval.as_ref().map(|said| self.voices(said, digest)).unwrap_or_default();
-        let waiting = Waiting {
-            digest,
-            words: Words::of(digest),
-            facts: facts.flatten(),
-            source: view.source,
-            first_seen: view.first_seen,
-            last_seen: view.last_seen,
-            yes,
-            invite,
-            claim,
+/// Every machine that waits, and, in words, what the gateway showed that does not hold.
+pub async fn all(session: &mut Session) -> Result<(Vec<Waiting>, Vec<String>)> {
+    let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None);
+    loop {
+        let Answer::Waiting { waiting, next } = session.ask(Call::Waiting { after }).await? else {
+            return Err(DeskError::OtherAnswer.into());
         };
-        Ok((waiting, doubt))
-    }
-
-    /// Today's signers who said yes in this envelope.
-    fn voices(&self, said: &Envelope, about: Digest) -> Vec<SignerName> {
-        let yes = Decision { about, verdict: Verdict::Approve };
-        if said.peek::<Decision>(Some(self.known.org())).ok() != Some(yes) {
-            return Vec::new();
+        for view in waiting {
+            match check_waiting(&session.known, &view) {
+                Ok((one, doubt)) => {
+                    odd.extend(doubt);
+                    all.push(one);
+                }
+                Err(why) => odd.push(format!("the gateway shows claim {}, but {why}", view.claim.digest())),
+            }
         }
-        let quorum = &self.known.signers.quorum;
-        let keys = said.signers_among(&quorum.keys());
-        let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
-        signed.map(|signer| signer.name.clone()).collect()
+        match next {
+            // Only forward, however the gateway counts.
+            Some(next) if after.is_none_or(|after| next > after) => after = Some(next),
+            _ => break,
+        }
     }
+    all.sort_by(|a, b| (a.first_seen, &a.claim.name, a.digest).cmp(&(b.first_seen, &b.claim.name, b.digest)));
+    Ok((all, odd))
+}
 
-    /// The machines of this name that were cut off, or that contest it: by the ledger, folded here.
-    pub async fn cut_off(&mut self, name: &NodeName) -> Result<Vec<CutOff>, OperateError> {
-        Ok(self.all_cut_off().await?.into_iter().filter(|it| it.name == *name).collect())
+/// Nothing of it is the gateway's word but address and times.
+fn check_waiting(known: &Known, view: &WaitingView) -> Result<(Waiting, Option<String>), &'static str> {
+    let (org, digest, revoked) = (known.org(), view.claim.digest(), &known.head.head.revocations);
+    let sets = known.signer_sets();
+    let signed = sets.iter().find_map(|set| set.open(&view.invite).ok()).filter(Invite::is_well_formed);
+    let invite: Invite = signed.ok_or("the operators did not sign its invite")?;
+    if known.signers.open::<Invite>(&view.invite).is_err() || revoked.invite_is_revoked(invite.id) {
+        return Err("its invite is not good any more");
     }
-
-    /// Every machine whose admission does not count, in the order of names.
-    pub async fn all_cut_off(&mut self) -> Result<Vec<CutOff>, OperateError> {
-        let state = self.folded().await?;
-        let waits = state.members.values().filter(|member| state.standing(member) == Standing::Waiting);
-        let mut all: Vec<CutOff> = waits.map(CutOff::of).collect();
-        all.sort_by(|a, b| (&a.name, a.at).cmp(&(&b.name, b.at)));
-        Ok(all)
+    let named: Claim = view.claim.peek(Some(org)).map_err(|_| "it cannot be read")?;
+    let claim: Claim = view
+        .claim
+        .open_signed_by(Some(org), &named.keys(&invite))
+        .map_err(|_| "it is not signed by the machine's key and its invite's")?;
+    let covers = invite.is_named_by(&claim) && invite.check_claim(&claim).is_ok();
+    if invite.approval != Approval::Human || !covers || invite.check_time(clock::now()).is_err() {
+        return Err("its invite does not cover it, or is over");
     }
-
-    /// The signer who speaks here.
-    pub fn speaker(&self, keys: &SignerKeys) -> Result<SignerName, OperateError> {
-        let (own, _) = keys.author(self.signer(), &self.known.signers.quorum)?;
-        Ok(own.clone())
+    if revoked.node_keys.contains(&claim.node_key.digest()) {
+        return Err("its key was revoked");
     }
+    let facts = view.facts.as_ref().map(|facts| facts.open_signed_by::<Facts>(Some(org), &[claim.node_key]));
+    let facts = facts.map(|facts| facts.ok().filter(|facts| facts.claim == digest && facts.is_plain()));
+    let doubt = matches!(facts, Some(None))
+        .then(|| format!("what the gateway shows as the facts of `{}` is not what that machine signed", claim.name));
+    let yes = view.approval.as_ref().map(|said| voices(known, said, digest)).unwrap_or_default();
+    let waiting = Waiting {
+        digest,
+        words: Words::of(digest),
+        facts: facts.flatten(),
+        source: view.source,
+        first_seen: view.first_seen,
+        last_seen: view.last_seen,
+        yes,
+        invite,
+        claim,
+    };
+    Ok((waiting, doubt))
+}
 
-    /// Lists a machine that waits: a leaf is the approval, and outlives its invite and its gateway.
-    pub async fn list_waiting(&mut self, keys: &SignerKeys, waits: &CutOff) -> Result<Made<u64>, OperateError> {
-        self.publish(keys, |session, now| {
+/// Today's signers who said yes in this envelope.
+fn voices(known: &Known, said: &Envelope, about: Digest) -> Vec<SignerName> {
+    let yes = Decision { about, verdict: Verdict::Approve };
+    let is_yes = said.peek::<Decision>(Some(known.org())).ok() == Some(yes);
+    if is_yes { signed_by(&known.signers.quorum, said) } else { Vec::new() }
+}
+
+/// Every machine whose admission does not count, or that contests a name, in the order of names: by the ledger, folded here.
+pub async fn cut_off(session: &mut Session) -> Result<Vec<CutOff>> {
+    let state = session.folded().await?;
+    let waits = state.members.values().filter(|member| state.standing(member) == Standing::Waiting);
+    let mut all: Vec<CutOff> = waits.map(CutOff::of).collect();
+    all.sort_by(|a, b| (&a.name, a.at).cmp(&(&b.name, b.at)));
+    Ok(all)
+}
+
+/// The signer who speaks here.
+pub fn speaker(session: &Session, keys: &SignerKeys) -> Result<SignerName> {
+    let (own, _) = keys.author(session.memory.signer.as_ref(), &session.known.signers.quorum)?;
+    Ok(own.clone())
+}
+
+/// Lists a machine that waits: a leaf is the approval, and outlives its invite and its gateway.
+pub async fn list(session: &mut Session, keys: &SignerKeys, waits: &CutOff) -> Result<Made<Head>> {
+    session
+        .publish_head(keys, |session, now| {
             let cause = Cause::NodeList { name: waits.name.clone(), node_key: waits.node_key.digest() };
-            let wish = Wish { list: vec![waits.admission], ..Wish::default() };
-            let head = session.next_head_with(now, cause, (&wish, None), |_| {})?;
-            let version = head.version;
-            Ok((Handed::of(session.seal(&head)?), version))
+            session.next_head(now, (cause, Wish { list: vec![waits.admission], ..Wish::default() }), |_| {})
         })
         .await
-    }
+}
 
-    /// One signer's word about a claim. Words add up in the ledger.
-    pub async fn decide(&mut self, keys: &SignerKeys, about: Digest, verdict: Verdict) -> Result<(), OperateError> {
-        let correlation = random::correlation()?;
-        let _turn = self.turn_to_sign().await?;
-        self.look_again().await?;
-        self.check_clock(clock::now())?;
-        let (_, key) = keys.author(self.signer(), &self.known.signers.quorum)?;
-        let decision = self.seal(&Decision { about, verdict })?.signed(key.as_ref()).map_err(KeyError::from)?;
-        self.hand_over(Handed::of(decision), correlation).await
-    }
+/// One signer's word about a claim, or about a waiver. Words add up in the ledger; a no stands.
+pub async fn decide(session: &mut Session, keys: &SignerKeys, about: Digest, verdict: Verdict) -> Result<()> {
+    session.say(keys, |session, _| session.seal(&Decision { about, verdict })).await?;
+    Ok(())
 }

@@ -49,7 +49,7 @@ impl Handed {
     }
 
     /// May a gateway that is held back take it? Only what leads out of that.
-    pub fn leads_out(&self, org: OrgId) -> bool {
+    pub(crate) fn leads_out(&self, org: OrgId) -> bool {
         let reopens = matches!(
             self.cause(org),
             Some(Cause::GatewayReopen { .. } | Cause::GatewayRemove { .. } | Cause::SignersInstall)

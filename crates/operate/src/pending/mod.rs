@@ -4,7 +4,7 @@ pub mod handed;
 pub mod listing;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ground::file::{self, Access, FileError};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
@@ -20,6 +20,7 @@ use org::release::{BadRelease, Release};
 use serde::{Deserialize, Serialize};
 use wire::known::Known;
 
+use crate::folder::Damage;
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::handed::Handed;
 use crate::pending::listing::Listing;
@@ -44,8 +45,8 @@ pub struct Pending {
 pub enum BadPending {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("`{path}` is no pending file: {why}")]
-    NotPending { path: String, why: String },
+    #[error("`{}` is no pending file: {why}", path.display())]
+    NotPending { path: PathBuf, why: Damage },
     #[error("it belongs to another org: `{0}`")]
     OtherOrg(OrgName),
     #[error("this is nothing that waits for signatures")]
@@ -97,19 +98,14 @@ impl Pending {
     }
 
     pub fn read(path: &Path) -> Result<Self, BadPending> {
-        let not = |why: String| BadPending::NotPending { path: path.display().to_string(), why };
-        let bytes = file::read(path)?;
-        let pending: Self = serde_json::from_slice(&bytes).map_err(|why| not(why.to_string()))?;
-        if pending.freehold_pending != SCHEMA {
-            return Err(not("it was written by a newer freehold: upgrade this one".to_owned()));
-        }
-        Ok(pending)
+        let not = |why: Damage| BadPending::NotPending { path: path.to_owned(), why };
+        let pending: Self = serde_json::from_slice(&file::read(path)?).map_err(|why| not(Damage::Json(why)))?;
+        if pending.freehold_pending == SCHEMA { Ok(pending) } else { Err(not(Damage::Newer)) }
     }
 
     pub fn save(&self, path: &Path) -> Result<(), BadPending> {
-        let not = |why: serde_json::Error| BadPending::NotPending { path: String::new(), why: why.to_string() };
-        let json = serde_json::to_vec_pretty(self).map_err(not)?;
-        Ok(file::write(path, &json, Access::Private)?)
+        let not = |why| BadPending::NotPending { path: path.to_owned(), why: Damage::Json(why) };
+        Ok(file::write(path, &serde_json::to_vec_pretty(self).map_err(not)?, Access::Private)?)
     }
 
     /// A name for the file, from what is in it.
@@ -181,10 +177,18 @@ fn what(object: &Envelope) -> &'static str {
 }
 
 fn need(what: &'static str, quorum: &Quorum, envelope: &Envelope) -> Need {
+    Need { what, quorum: quorum.clone(), signed: signed_by(quorum, envelope) }
+}
+
+/// Those of a quorum who signed it.
+pub(crate) fn signed_by(quorum: &Quorum, envelope: &Envelope) -> Vec<SignerName> {
     let keys = envelope.signers_among(&quorum.keys());
     let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
-    Need { what, quorum: quorum.clone(), signed: signed.map(|signer| signer.name.clone()).collect() }
+    signed.map(|signer| signer.name.clone()).collect()
 }
+
+/// A head that comes alone.
+const HEAD: &str = "head";
 
 /// What a file with such a head is called by.
 const fn named(cause: &Cause) -> &'static str {
@@ -204,7 +208,7 @@ const fn named(cause: &Cause) -> &'static str {
         | Cause::GatewayReopen { .. }
         | Cause::FleetPublish
         | Cause::FleetRollback { .. }
-        | Cause::PrincipalRevoke { .. } => "head",
+        | Cause::PrincipalRevoke { .. } => HEAD,
     }
 }
 
@@ -237,23 +241,10 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
         (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => Ok(vec![need("head that turns trust", current, head)]),
         (Cause::GatewayReopen { .. }, invites) if invites.iter().all(|it| it.kind() == Invite::KIND) => {
             let invites = invites.iter().map(|invite| need("invite", current, invite));
-            Ok(invites.chain([need("head", current, head)]).collect())
+            Ok(invites.chain([need(HEAD, current, head)]).collect())
         }
-        (
-            Cause::Founding
-            | Cause::Refresh
-            | Cause::NodeRevoke { .. }
-            | Cause::NodeList { .. }
-            | Cause::InviteRevoke { .. }
-            | Cause::MandateChange { .. }
-            | Cause::GatewayAdd { .. }
-            | Cause::GatewayMove { .. }
-            | Cause::GatewayRemove { .. }
-            | Cause::FleetPublish
-            | Cause::FleetRollback { .. }
-            | Cause::PrincipalRevoke { .. },
-            [],
-        ) => Ok(vec![need("head", current, head)]),
+        // Others come with what they name.
+        (cause, []) if named(cause) == HEAD => Ok(vec![need(HEAD, current, head)]),
         _ => Err(BadPending::OtherCause),
     }
 }

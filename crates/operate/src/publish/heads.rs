@@ -1,19 +1,19 @@
-//! The head that names a fleet: drafted on what is so at that moment, signed by the threshold, handed in whole.
+//! Heads that renew what is so, or name another fleet: drafted on what is so at that moment, handed in whole.
 
 use std::collections::BTreeSet;
 
 use identity::head::{Cause, FleetRef, Head};
 use identity::id::{Digest, InviteId};
 use identity::members::{Leaf, Meant, NodeLeaf};
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 use manifest::compile::Compiled;
 use org::ledger::draft::{Meaning, Wish};
+use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
 use crate::replica::published::nodes;
-use crate::session::desk::Desk;
-use crate::session::{Made, OperateError, Session};
+use crate::session::timely::MANDATE;
+use crate::session::{Aim, Made, Result, Session, Unwise};
 
 /// What a person was shown, and said yes to.
 #[derive(Debug, Clone)]
@@ -28,44 +28,52 @@ pub struct FleetDraft {
     pub closes: BTreeSet<InviteId>,
 }
 
-impl<D: Desk> Session<D> {
-    /// Publishes what was staged.
-    pub async fn publish_fleet(
-        &mut self,
-        keys: &SignerKeys,
-        named: &Compiled,
-        draft: &FleetDraft,
-    ) -> Result<Made<Head>, OperateError> {
-        self.publish(keys, |session, now| {
-            session.check_plan(named, draft.planned_on)?;
+/// Publishes what was staged.
+pub async fn publish(
+    session: &mut Session,
+    keys: &SignerKeys,
+    named: &Compiled,
+    draft: &FleetDraft,
+) -> Result<Made<Head>> {
+    session
+        .publish_head(keys, |session, now| {
+            check_plan(&session.known, named, draft.planned_on)?;
             let wish = Wish { revoke_invites: draft.closes.iter().copied().collect(), ..Wish::default() };
-            let head = session.next_head_with(now, Cause::FleetPublish, (&wish, Some(&meaning(named))), |head| {
+            let meaning = meaning(named);
+            let aim = Aim { cause: Cause::FleetPublish, wish, meaning: Some(&meaning) };
+            session.next_head(now, aim, |head| {
                 head.fresh_until = now + draft.freshness;
                 head.fleet = Some(draft.fleet.clone());
                 for mandate in &mut head.mandates {
                     mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
                 }
                 head.placements.clear();
-            })?;
-            Ok((Handed::of(session.seal(&head)?), head))
+            })
         })
         .await
-    }
+}
 
-    /// Whoever was quicker may have changed what the plan stood on: then it must be looked at again.
-    pub(super) fn check_plan(&self, named: &Compiled, planned_on: Option<Digest>) -> Result<(), OperateError> {
-        let head = &self.known.head.head;
-        if head.members != planned_on {
-            let why = format!("head {} published another fleet since this plan was made: look again", head.version);
-            return Err(OperateError::Unwise(why));
-        }
-        if let Some(leaf) = nodes(&named.leaves).find(|leaf| head.revocations.node_keys.contains(&leaf.node_key)) {
-            return Err(OperateError::Unwise(format!(
-                "`{}` was revoked since this plan was made: look again",
-                leaf.name
-            )));
-        }
-        Ok(())
+/// Renews freshness and mandates; changes nothing else.
+pub async fn refresh(session: &mut Session, keys: &SignerKeys) -> Result<Made<Head>> {
+    session.publish_head(keys, |session, now| session.next_head(now, Cause::Refresh, |head| extend(head, now))).await
+}
+
+/// The mandates last as long as if they were given now.
+pub(super) fn extend(head: &mut Head, now: Timestamp) {
+    for mandate in &mut head.mandates {
+        mandate.not_after = mandate.not_after.max(now + MANDATE);
+    }
+}
+
+/// Whoever was quicker may have changed what the plan stood on: then it must be looked at again.
+pub(super) fn check_plan(known: &Known, named: &Compiled, planned_on: Option<Digest>) -> Result<(), Unwise> {
+    let head = &known.head.head;
+    if head.members != planned_on {
+        return Err(Unwise::OtherFleetSince(head.version));
+    }
+    match nodes(&named.leaves).find(|leaf| head.revocations.node_keys.contains(&leaf.node_key)) {
+        Some(leaf) => Err(Unwise::RevokedSince(leaf.name.clone())),
+        None => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use identity::head::Placement;
 use identity::id::{Digest, OrgId};
 use identity::members::ClassLeaves;
-use identity::principal::{Name, NodeName, OrgName, Principal};
+use identity::principal::{NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use manifest::compile::{Compiled, HeldBack, MemberKnown, compile};
 use manifest::diff::{BadPublished, Plan, compare};
@@ -13,15 +13,16 @@ use manifest::fleet::Fleet;
 use manifest::stored::{Manifest, SCHEMA};
 use serde::Serialize;
 
-use super::low::TooLow;
-use super::members::{Member, has_left};
+use super::low::{self, TooLow};
+use super::members::{self, Member, has_left};
+use super::rollback::for_members;
 use super::schema::CommonSchema;
 use super::shortening::{Warning, warnings};
-use crate::invite::patterns::Patterns;
+use crate::invite::patterns::{self, Patterns};
 use crate::replica::published::{Published, nodes};
-use crate::session::desk::Desk;
-use crate::session::error::distrust::Distrust;
-use crate::session::{OperateError, Session};
+use crate::session::error::{Distrust, lines, quoted};
+use crate::session::reports::reports;
+use crate::session::{OperateError, Result, Session, maps};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -33,22 +34,13 @@ pub enum PlanError {
     HeldBack { why: Vec<HeldBack>, by: Vec<NodeName> },
     #[error(transparent)]
     Published(#[from] BadPublished),
-    #[error("some machines were let in on a claimed name alone, and the fleet trusts them with more:{}", low(.0))]
+    #[error("some machines were let in on a claimed name alone, and the fleet trusts them with more:{}", lines(.0))]
     Low(Vec<TooLow>),
-}
-
-fn lines(held: &[HeldBack]) -> String {
-    held.iter().flat_map(|held| ["\n    ".to_owned(), held.to_string()]).collect()
-}
-
-fn low(places: &[TooLow]) -> String {
-    places.iter().flat_map(|place| ["\n    ".to_owned(), place.to_string()]).collect()
 }
 
 /// Those who read no higher schema.
 fn named(nodes: &[NodeName]) -> String {
-    let names: Vec<_> = nodes.iter().map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { String::new() } else { format!("\n    held back by {}", names.join(", ")) }
+    if nodes.is_empty() { String::new() } else { format!("\n    held back by {}", quoted(nodes)) }
 }
 
 /// A member that was published, and has no leaf any more.
@@ -89,7 +81,7 @@ impl Prepared {
 
     /// A name without a leaf is free for the next key that a gateway lets in under it. So nobody loses a leaf unsaid, but
     /// for those whom a person names.
-    pub fn check_gone(&self, without: &[NodeName]) -> Result<(), OperateError> {
+    pub fn check_gone(&self, without: &[NodeName]) -> Result<()> {
         let vanished = self.gone.iter().filter(|gone| !gone.revoked && !gone.left && !without.contains(&gone.name));
         let doubts: Vec<_> =
             vanished.map(|gone| Distrust::Vanished { name: gone.name.clone(), published: gone.node_key }).collect();
@@ -103,87 +95,82 @@ impl Prepared {
     }
 }
 
-impl<D: Desk> Session<D> {
-    pub async fn plan_fleet(&mut self, fleet: &Fleet, told: impl FnMut(usize, usize)) -> Result<Prepared, PlanError> {
-        let (own, own_id) = (self.known.founding.record.name.clone(), self.known.org());
-        if fleet.org.id != own_id || fleet.org.name != own {
-            return Err(PlanError::OtherOrg { name: fleet.org.name.clone(), id: fleet.org.id, own, own_id });
-        }
-        let published = self.published().await?;
-        let members = self.members(published.as_ref(), told).await?;
-        let schema = self.common_schema(&members).await?;
-        let written = schema.as_ref().map(|common| common.schema);
-        let written = written.or_else(|| published.as_ref()?.schema()).unwrap_or(SCHEMA);
-        let held_back_by = schema.as_ref().map(|common| common.held_back_by.clone()).unwrap_or_default();
-        let compiled = compile(fleet, &known(&members), written);
-        let compiled = compiled.map_err(|why| PlanError::HeldBack { why, by: held_back_by })?;
-        let operators = super::low::operators(fleet);
-        let mut prepared = self.prepare(published, members, compiled, schema, &operators)?;
-        prepared.patterns = self.plan_patterns(&fleet.invites).await?;
-        let head = &self.known.head.head;
-        prepared.warnings = warnings(head, prepared.published.as_ref(), fleet, &prepared.compiled);
-        Ok(self.with_farewells(prepared).await?)
+pub async fn fleet(
+    session: &mut Session,
+    fleet: &Fleet,
+    told: impl FnMut(usize, usize),
+) -> Result<Prepared, PlanError> {
+    let (own, own_id) = (session.known.founding.record.name.clone(), session.known.org());
+    if fleet.org.id != own_id || fleet.org.name != own {
+        return Err(PlanError::OtherOrg { name: fleet.org.name.clone(), id: fleet.org.id, own, own_id });
     }
+    let published = maps::published(session).await?;
+    let members = members::all(session, published.as_ref(), told).await?;
+    let schema = common_schema(session, &members).await?;
+    let written = schema.as_ref().map(|common| common.schema);
+    let written = written.or_else(|| published.as_ref()?.schema()).unwrap_or(SCHEMA);
+    let held_back_by = schema.as_ref().map(|common| common.held_back_by.clone()).unwrap_or_default();
+    let compiled = compile(fleet, &known(&members), written);
+    let compiled = compiled.map_err(|why| PlanError::HeldBack { why, by: held_back_by })?;
+    let too_low = low::find(&members, &compiled, &low::operators(fleet));
+    let mut prepared = prepare(session, published, members, compiled, too_low).await?;
+    prepared.schema = schema;
+    prepared.patterns = patterns::plan(session, &fleet.invites).await?;
+    let head = &session.known.head.head;
+    prepared.warnings = warnings(head, prepared.published.as_ref(), fleet, &prepared.compiled);
+    Ok(prepared)
+}
 
-    /// Which schema the machines read is what they say of themselves; nothing where no gateway tells.
-    async fn common_schema(&mut self, members: &[Member]) -> Result<Option<CommonSchema>, OperateError> {
-        if self.desk().is_alone() {
-            return Ok(None);
-        }
-        Ok(Some(CommonSchema::of(members, &self.reports(0).await?.0)))
+/// Which schema the machines read is what they say of themselves; nothing where no gateway tells.
+async fn common_schema(session: &mut Session, members: &[Member]) -> Result<Option<CommonSchema>> {
+    if session.is_alone() {
+        return Ok(None);
     }
+    Ok(Some(CommonSchema::of(members, &reports(session, 0).await?.0)))
+}
 
-    /// What going back to an earlier map would do.
-    pub async fn plan_rollback(&mut self, root: Digest, told: impl FnMut(usize, usize)) -> Result<Prepared, PlanError> {
-        let published = self.published().await?;
-        let then = self.published_as(root).await?;
-        let members = self.members(published.as_ref(), told).await?;
-        let compiled = super::rollback::for_members(&then, &known(&members))?;
-        let prepared = self.prepare(published, members, compiled, None, &BTreeSet::new())?;
-        Ok(self.with_farewells(prepared).await?)
-    }
+/// What going back to an earlier map would do.
+pub async fn rollback(
+    session: &mut Session,
+    root: Digest,
+    told: impl FnMut(usize, usize),
+) -> Result<Prepared, PlanError> {
+    let published = maps::published(session).await?;
+    let then = maps::published_as(session, root).await?;
+    let members = members::all(session, published.as_ref(), told).await?;
+    let compiled = for_members(&then, &known(&members)).map_err(OperateError::from)?;
+    let too_low = low::find(&members, &compiled, &BTreeSet::new());
+    prepare(session, published, members, compiled, too_low).await
+}
 
-    /// Who is gone may have said so.
-    async fn with_farewells(&mut self, mut prepared: Prepared) -> Result<Prepared, OperateError> {
-        let state = self.folded().await?;
-        for gone in prepared.gone.iter_mut().filter(|gone| !gone.revoked) {
-            gone.left = has_left(&state, gone.node_key);
-        }
-        Ok(prepared)
+async fn prepare(
+    session: &mut Session,
+    published: Option<Published>,
+    members: Vec<Member>,
+    compiled: Compiled,
+    too_low: Vec<TooLow>,
+) -> Result<Prepared, PlanError> {
+    if !too_low.is_empty() {
+        return Err(PlanError::Low(too_low));
     }
-
-    fn prepare(
-        &self,
-        published: Option<Published>,
-        members: Vec<Member>,
-        compiled: Compiled,
-        schema: Option<CommonSchema>,
-        operators: &BTreeSet<Name>,
-    ) -> Result<Prepared, PlanError> {
-        let too_low = super::low::find(&members, &compiled, operators);
-        if !too_low.is_empty() {
-            return Err(PlanError::Low(too_low));
-        }
-        let plan = compare(&Published::as_compared(published.as_ref()), &compiled)?;
-        let head = &self.known.head.head;
-        let placements = head.placements.iter();
-        let displaced = placements.filter(|place| !places(&compiled, place)).cloned().collect();
-        let there: BTreeSet<&NodeName> = members.iter().map(|member| &member.known.name).collect();
-        let is_revoked = |name: &NodeName, key: &Digest| {
-            let principal = Principal::node(&self.known.founding.record.name, name);
-            head.revocations.node_keys.contains(key) || head.revocations.principals.contains(&principal)
-        };
-        let before = published.iter().flat_map(Published::nodes).filter(|leaf| !there.contains(&leaf.name));
-        let gone = before.map(|leaf| Gone {
-            name: leaf.name.clone(),
-            revoked: is_revoked(&leaf.name, &leaf.node_key),
-            left: false,
-            node_key: leaf.node_key,
-        });
-        let gone = gone.collect();
-        let patterns = Patterns::default();
-        Ok(Prepared { published, members, schema, compiled, plan, displaced, gone, patterns, warnings: Vec::new() })
-    }
+    let plan = compare(&Published::as_compared(published.as_ref()), &compiled)?;
+    let state = session.folded().await?;
+    let head = &session.known.head.head;
+    let displaced = head.placements.iter().filter(|place| !places(&compiled, place)).cloned().collect();
+    let there: BTreeSet<&NodeName> = members.iter().map(|member| &member.known.name).collect();
+    let is_revoked = |name: &NodeName, key: &Digest| {
+        let principal = Principal::node(&session.known.founding.record.name, name);
+        head.revocations.node_keys.contains(key) || head.revocations.principals.contains(&principal)
+    };
+    let before = published.iter().flat_map(Published::nodes).filter(|leaf| !there.contains(&leaf.name));
+    let gone = before.map(|leaf| {
+        let (name, node_key) = (leaf.name.clone(), leaf.node_key);
+        let revoked = is_revoked(&name, &node_key);
+        // Who is gone may have said so.
+        Gone { name, revoked, left: !revoked && has_left(&state, node_key), node_key }
+    });
+    let (gone, patterns, warnings) = (gone.collect(), Patterns::default(), Vec::new());
+    Ok(Prepared { published, members, schema: None, compiled, plan, displaced, gone, patterns, warnings })
 }
 
 fn known(members: &[Member]) -> Vec<MemberKnown> {

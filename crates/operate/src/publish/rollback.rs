@@ -9,61 +9,59 @@ use manifest::compile::{Compiled, MemberKnown};
 use org::ledger::draft::Wish;
 use org::ledger::heads::Held;
 
-use super::heads::meaning;
+use super::heads::{check_plan, meaning};
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
+use crate::replica::kept::manifests_of;
 use crate::replica::published::Published;
-use crate::session::desk::Desk;
+use crate::session::fold::whole_head;
 use crate::session::head::span;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Aim, Made, OperateError, Result, Session, Unwise};
 
-impl<D: Desk> Session<D> {
-    /// The head to go back to: the one with this version, or the last whose map was another than the present one. Of
-    /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
-    pub async fn head_before(&mut self, wanted: Option<u64>) -> Result<Head, OperateError> {
-        let state = self.folded().await?;
-        let mut heads: BTreeMap<u64, Held<'_>> = BTreeMap::new();
-        for head in state.heads() {
-            heads.entry(head.version()).or_insert(head);
-        }
-        let now = &self.known.head.head;
-        let Some(version) = wanted else {
-            let before = |head: &Held<'_>| head.version() < now.version;
-            let other = |head: &Held<'_>| head.members().is_some() && head.members() != now.members;
-            let earlier = heads.into_values().rev().filter(before).find(other);
-            let earlier =
-                earlier.ok_or_else(|| OperateError::Unwise("no earlier head published another fleet".to_owned()))?;
-            if earlier.signers() != self.known.signers.as_ref() {
-                let (version, set) = (earlier.version(), earlier.signers().version);
-                let why = format!(
-                    "head {version} was signed by signer set {set}, which was replaced: name it, --to {version}"
-                );
-                return Err(OperateError::Unwise(why));
-            }
-            return self.whole_head(earlier).await;
-        };
-        let head = heads.remove(&version);
-        let head = head.ok_or_else(|| OperateError::NoSuch { what: "head", name: version.to_string() })?;
+/// The head to go back to: the one with this version, or the last whose map was another than the present one. Of
+/// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
+pub async fn head_before(session: &mut Session, wanted: Option<u64>) -> Result<Head> {
+    let state = session.folded().await?;
+    let mut heads: BTreeMap<u64, Held<'_>> = BTreeMap::new();
+    for head in state.heads() {
+        heads.entry(head.version()).or_insert(head);
+    }
+    let now = &session.known.head.head;
+    let found = if let Some(version) = wanted {
+        let head = heads.remove(&version).ok_or_else(|| OperateError::no_such("head", &version))?;
         if version >= now.version {
-            return Err(OperateError::Unwise(format!("head {version} is the one in force")));
+            return Err(Unwise::InForce(version).into());
         }
         if head.members().is_none() {
-            return Err(OperateError::Unwise(format!("head {version} was signed before a fleet was published")));
+            return Err(Unwise::BeforeFleets(version).into());
         }
-        self.whole_head(head).await
-    }
+        head
+    } else {
+        let before = |head: &Held<'_>| head.version() < now.version;
+        let other = |head: &Held<'_>| head.members().is_some() && head.members() != now.members;
+        let earlier = heads.into_values().rev().filter(before).find(other).ok_or(Unwise::NoEarlierFleet)?;
+        if earlier.signers() != session.known.signers.as_ref() {
+            let (version, set) = (earlier.version(), earlier.signers().version);
+            return Err(Unwise::OfFormerSigners { version, set }.into());
+        }
+        earlier
+    };
+    Ok(whole_head(session, found).await?.head)
+}
 
-    pub async fn roll_back(
-        &mut self,
-        keys: &SignerKeys,
-        (named, to): (&Compiled, &Head),
-        planned_on: Option<Digest>,
-    ) -> Result<Made<Head>, OperateError> {
-        self.publish(keys, |session, now| {
-            session.check_plan(named, planned_on)?;
+pub async fn roll_back(
+    session: &mut Session,
+    keys: &SignerKeys,
+    named: &Compiled,
+    to: &Head,
+    planned_on: Option<Digest>,
+) -> Result<Made<Head>> {
+    session
+        .publish_head(keys, |session, now| {
+            check_plan(&session.known, named, planned_on)?;
             let cause = Cause::FleetRollback { to: to.version };
-            let wish = (&Wish::default(), Some(&meaning(named)));
-            let head = session.next_head_with(now, cause, wish, |head| {
+            let meaning = meaning(named);
+            let aim = Aim { cause, wish: Wish::default(), meaning: Some(&meaning) };
+            session.next_head(now, aim, |head| {
                 head.reverts = Some(to.version);
                 head.fresh_until = now + span(to);
                 head.fleet.clone_from(&to.fleet);
@@ -72,16 +70,14 @@ impl<D: Desk> Session<D> {
                     mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
                 }
                 head.placements.clear();
-            })?;
-            Ok((Handed::of(session.seal(&head)?), head))
+            })
         })
         .await
-    }
 }
 
 /// What an earlier map said, for the members of now: each is meant to be what its name was meant to be then, else what its
 /// class was. Keys are those of now: whoever was replaced since stays replaced.
-pub fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Compiled, OperateError> {
+pub(super) fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Compiled, Unwise> {
     let classes = ClassLeaves::of(&then.leaves);
     let names: BTreeMap<_, &Meant> = then.nodes().map(|leaf| (&leaf.name, &leaf.manifest)).collect();
     let mut leaves: Vec<Leaf> = classes.all().map(|leaf| Leaf::Class(leaf.clone())).collect();
@@ -93,10 +89,9 @@ pub fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Compiled
         leaves.push(Leaf::Node(NodeLeaf { name, node_key, admission, manifest }));
     }
     leaves.sort_by_cached_key(Leaf::key);
-    let twice = |_| OperateError::Unwise("two members have one name".to_owned());
-    let root = MembersMap::of(&leaves).map_err(twice)?.root();
+    let root = MembersMap::of(&leaves).map_err(|_| Unwise::TwoOfOneName)?.root();
     // What only machines had that are gone is not handed in again.
-    let wanted: BTreeSet<Digest> = leaves.iter().filter_map(Leaf::manifest).collect();
+    let wanted: BTreeSet<Digest> = manifests_of(&leaves).into_iter().collect();
     let kept = then.manifests.iter().filter(|(digest, _)| wanted.contains(digest));
     let manifests = kept.map(|(digest, bytes)| (*digest, bytes.clone())).collect();
     Ok(Compiled { manifests, leaves, root, unmatched: Vec::new(), waiting: BTreeMap::new() })

@@ -41,11 +41,7 @@ struct Lasts {
     wait: Seconds,
 }
 
-fn lasts(
-    (classes, bytes): (&ClassLeaves<'_>, &BTreeMap<Digest, Vec<u8>>),
-    leaf: &NodeLeaf,
-    ttl: Seconds,
-) -> Option<Lasts> {
+fn lasts(classes: &ClassLeaves<'_>, bytes: &BTreeMap<Digest, Vec<u8>>, leaf: &NodeLeaf, ttl: Seconds) -> Option<Lasts> {
     let manifest = match classes.manifest_of(leaf) {
         Some(digest) => Manifest::read(bytes.get(&digest)?, digest).ok()?,
         None => Manifest::nothing(),
@@ -64,8 +60,8 @@ pub fn warnings(head: &Head, published: Option<&Published>, fleet: &Fleet, compi
     let mut found: BTreeMap<(About, Seconds, Seconds), Vec<NodeName>> = BTreeMap::new();
     for node in nodes(&compiled.leaves) {
         let then = before.get(&node.name).zip(published);
-        let then = then.and_then(|(old, published)| lasts((&old_classes, &published.manifests), old, ttl));
-        let now = lasts((&classes, &compiled.manifests), node, next);
+        let then = then.and_then(|(old, published)| lasts(&old_classes, &published.manifests, old, ttl));
+        let now = lasts(&classes, &compiled.manifests, node, next);
         let (Some(now), fresh) = (now, then.is_none()) else { continue };
         let then = then.unwrap_or(Lasts { svid: ttl, wait: now.wait });
         if now.svid < then.svid {

@@ -8,9 +8,7 @@ use identity::time::Seconds;
 use org::refusal::Refusal;
 use wire::control::{Answer, BYTES_PER_CALL, Call, MissingFile};
 
-use crate::session::desk::refused::refusal;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{OperateError, Session};
+use crate::session::{DeskError, OperateError, Result, Session, Unwise};
 
 /// A gateway that keeps saying that it has less is not fed for ever.
 const TRIES: usize = 3;
@@ -22,69 +20,66 @@ pub struct Sent {
     pub all: u64,
 }
 
-impl<D: Desk> Session<D> {
-    /// Hands in those of these files that are missing. `told` hears how much is done.
-    pub async fn hand_in_files(&mut self, files: &[&[u8]], mut told: impl FnMut(Sent)) -> Result<(), OperateError> {
-        let files: BTreeMap<Digest, &[u8]> = files.iter().map(|bytes| (Digest::of(bytes), *bytes)).collect();
-        let missing = self.missing_files(files.keys().copied().collect()).await?;
-        let wanted: Vec<_> = missing.iter().filter_map(|gap| Some((gap, *files.get(&gap.digest)?))).collect();
-        let all = wanted.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        let mut before = 0;
-        for (gap, bytes) in wanted {
-            self.hand_in_file(*gap, bytes, |have| told(Sent { done: before + have, all })).await?;
-            before += bytes.len() as u64;
-        }
-        Ok(())
+/// Hands in those of these files that are missing. `told` hears how much is done.
+pub(crate) async fn hand_in(session: &mut Session, files: &[&[u8]], mut told: impl FnMut(Sent)) -> Result<()> {
+    let files: BTreeMap<Digest, &[u8]> = files.iter().map(|bytes| (Digest::of(bytes), *bytes)).collect();
+    let missing = missing(session, files.keys().copied().collect()).await?;
+    let wanted: Vec<_> = missing.iter().filter_map(|gap| Some((gap, *files.get(&gap.digest)?))).collect();
+    let all = wanted.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    let mut before = 0;
+    for (gap, bytes) in wanted {
+        hand_in_one(session, *gap, bytes, |have| told(Sent { done: before + have, all })).await?;
+        before += bytes.len() as u64;
     }
+    Ok(())
+}
 
-    pub(crate) async fn missing_files(&mut self, digests: Vec<Digest>) -> Result<Vec<MissingFile>, OperateError> {
-        match self.ask(Call::FilesMissing { digests }).await? {
-            Answer::FilesMissing { missing } => Ok(missing),
-            _ => Err(DeskError::OtherAnswer.into()),
-        }
+pub(crate) async fn missing(session: &mut Session, digests: Vec<Digest>) -> Result<Vec<MissingFile>> {
+    match session.ask(Call::FilesMissing { digests }).await? {
+        Answer::FilesMissing { missing } => Ok(missing),
+        _ => Err(DeskError::OtherAnswer.into()),
     }
+}
 
-    async fn hand_in_file(
-        &mut self,
-        MissingFile { digest, have }: MissingFile,
-        bytes: &[u8],
-        mut told: impl FnMut(u64),
-    ) -> Result<(), OperateError> {
-        let size = bytes.len() as u64;
-        let (mut at, mut setbacks) = (have.min(size.saturating_sub(1)), 0);
-        while at < size {
-            let rest = usize::try_from(at).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
-            let part = rest.get(..BYTES_PER_CALL).unwrap_or(rest).to_vec();
-            let until = at + part.len() as u64;
-            let have = match self.ask(Call::FilePart { digest, size, from: at, bytes: Bytes(part) }).await {
-                Ok(Answer::FilePart { have }) => have,
-                Ok(_) => return Err(DeskError::OtherAnswer.into()),
-                // What an earlier try left was not a part of this file: the gateway has thrown it away.
-                Err(why) if setbacks == 0 && at > 0 && is_malformed(&why) => 0,
-                Err(why) => return Err(why),
-            };
-            if have < until {
-                setbacks += 1;
-            }
-            if setbacks > TRIES {
-                let why = format!("the gateway does not take file {digest}: it has {have} of {size} bytes");
-                return Err(OperateError::Unwise(why));
-            }
-            at = have.min(size);
-            told(at);
+async fn hand_in_one(
+    session: &mut Session,
+    MissingFile { digest, have }: MissingFile,
+    bytes: &[u8],
+    mut told: impl FnMut(u64),
+) -> Result<()> {
+    let size = bytes.len() as u64;
+    let (mut at, mut setbacks) = (have.min(size.saturating_sub(1)), 0);
+    while at < size {
+        let rest = usize::try_from(at).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
+        let part = rest.get(..BYTES_PER_CALL).unwrap_or(rest).to_vec();
+        let until = at + part.len() as u64;
+        let have = match session.ask(Call::FilePart { digest, size, from: at, bytes: Bytes(part) }).await {
+            Ok(Answer::FilePart { have }) => have,
+            Ok(_) => return Err(DeskError::OtherAnswer.into()),
+            // What an earlier try left was not a part of this file: the gateway has thrown it away.
+            Err(why) if setbacks == 0 && at > 0 && is_malformed(&why) => 0,
+            Err(why) => return Err(why),
+        };
+        if have < until {
+            setbacks += 1;
         }
-        Ok(())
+        if setbacks > TRIES {
+            return Err(Unwise::FileNotTaken { digest, have, size }.into());
+        }
+        at = have.min(size);
+        told(at);
     }
+    Ok(())
+}
 
-    /// Has the gateway remove what nothing names: how many files, and bytes.
-    pub async fn sweep_files(&mut self, unused_for: Seconds) -> Result<(u64, u64), OperateError> {
-        match self.ask(Call::FilesSweep { unused_for }).await? {
-            Answer::FilesSwept { files, bytes } => Ok((files, bytes)),
-            _ => Err(DeskError::OtherAnswer.into()),
-        }
+/// Has the gateway remove what nothing names: how many files, and bytes.
+pub async fn sweep(session: &mut Session, unused_for: Seconds) -> Result<(u64, u64)> {
+    match session.ask(Call::FilesSweep { unused_for }).await? {
+        Answer::FilesSwept { files, bytes } => Ok((files, bytes)),
+        _ => Err(DeskError::OtherAnswer.into()),
     }
 }
 
 fn is_malformed(why: &OperateError) -> bool {
-    matches!(why, OperateError::Desk(why) if matches!(refusal(why), Some(Refusal::Malformed { .. })))
+    matches!(why, OperateError::Desk(why) if matches!(why.refusal(), Some(Refusal::Malformed { .. })))
 }

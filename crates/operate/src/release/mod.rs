@@ -2,16 +2,15 @@
 
 pub mod files;
 
+use ground::clock;
 use identity::head::Cause;
 use identity::id::Digest;
 use org::release::executable::{NotAnAgent, Platform, marked_version};
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
 use crate::release::files::Sent;
-use crate::session::desk::Desk;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, OperateError, Result, Session, Unsigned, Unwise};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAgent {
@@ -51,56 +50,51 @@ pub struct Releases {
     pub current: Option<Release>,
 }
 
-impl<D: Desk> Session<D> {
-    /// What was published, as signed; the gateway's word alone does not count.
-    pub async fn releases(&mut self) -> Result<Releases, OperateError> {
-        let state = self.folded().await?;
-        let sets = self.known.signer_sets();
-        let opened = state.releases.values().map(|record| &record.envelope).filter_map(|envelope| {
-            let release: Release = sets.iter().find_map(|set| set.open(envelope).ok())?;
-            release.check().ok()?;
-            Some((envelope.digest(), release))
-        });
-        let all: Vec<_> = opened.collect();
-        let named = self.known.head.head.release;
-        let current = all.iter().find(|(digest, _)| Some(*digest) == named).map(|(_, release)| release.clone());
-        if named.is_some() && current.is_none() {
-            let name = named.map(|digest| digest.to_string()).unwrap_or_default();
-            return Err(OperateError::NotAsTold { what: "release", name });
-        }
-        Ok(Releases { all, current })
+/// What was published, as signed; the gateway's word alone does not count.
+pub async fn all(session: &mut Session) -> Result<Releases> {
+    let state = session.folded().await?;
+    let sets = session.known.signer_sets();
+    let opened = state.releases.values().map(|record| &record.envelope).filter_map(|envelope| {
+        let release: Release = sets.iter().find_map(|set| set.open(envelope).ok())?;
+        release.check().ok()?;
+        Some((envelope.digest(), release))
+    });
+    let all: Vec<_> = opened.collect();
+    let named = session.known.head.head.release;
+    let current = all.iter().find(|(digest, _)| Some(*digest) == named).map(|(_, release)| release.clone());
+    match named.filter(|_| current.is_none()) {
+        Some(digest) => Err(OperateError::NotAsTold { what: "release", name: digest.to_string() }),
+        None => Ok(Releases { all, current }),
     }
+}
 
-    /// Hands the programs and their list in, then publishes a release of them: in place of those for the same
-    /// platforms, beside the others.
-    pub async fn publish_release(
-        &mut self,
-        keys: &SignerKeys,
-        programs: &[(Agent, Vec<u8>)],
-        told: impl FnMut(Sent),
-    ) -> Result<Made<Release>, OperateError> {
-        let agents: Vec<Agent> = programs.iter().map(|(agent, _)| agent.clone()).collect();
-        let before = self.releases().await?;
-        let (number, now) = (before.all.iter().map(|(_, release)| release.number).max(), ground::clock::now());
-        let mut release = Release::next(before.current.as_ref(), agents, now);
-        // Two that waited for signatures at once may have been numbered alike.
-        release.number = release.number.max(number.map_or(1, |number| number.saturating_add(1)));
-        release.check().map_err(|why| OperateError::Unwise(why.to_string()))?;
-        let list = release.list_text();
-        let bytes = programs.iter().map(|(_, bytes)| bytes.as_slice()).chain([list.as_bytes()]);
-        self.hand_in_files(&bytes.collect::<Vec<_>>(), told).await?;
-        let (stood_on, sealed) = (self.known.head.head.release, self.seal(&release)?);
-        self.publish(keys, |session, now| {
+/// Hands the programs and their list in, then publishes a release of them: in place of those for the same
+/// platforms, beside the others.
+pub async fn publish(
+    session: &mut Session,
+    keys: &SignerKeys,
+    programs: &[(Agent, Vec<u8>)],
+    told: impl FnMut(Sent),
+) -> Result<Made<Release>> {
+    let agents: Vec<Agent> = programs.iter().map(|(agent, _)| agent.clone()).collect();
+    let before = all(session).await?;
+    let number = before.all.iter().map(|(_, release)| release.number).max();
+    let mut release = Release::next(before.current.as_ref(), agents, clock::now());
+    // Two that waited for signatures at once may have been numbered alike.
+    release.number = release.number.max(number.map_or(1, |number| number.saturating_add(1)));
+    release.check().map_err(Unwise::Release)?;
+    let list = release.list_text();
+    let bytes = programs.iter().map(|(_, bytes)| bytes.as_slice()).chain([list.as_bytes()]);
+    files::hand_in(session, &bytes.collect::<Vec<_>>(), told).await?;
+    let (stood_on, sealed) = (session.known.head.head.release, session.seal(&release)?);
+    session
+        .publish(keys, |session, now| {
             if session.known.head.head.release != stood_on {
-                return Err(OperateError::Unwise(
-                    "somebody published another release meanwhile: look again".to_owned(),
-                ));
+                return Err(Unwise::ReleasedMeanwhile.into());
             }
             let cause = Cause::ReleasePublish { number: release.number };
-            let head = session.next_head(now, cause, |head| head.release = Some(sealed.digest()))?;
-            let action = Handed::with(vec![sealed.clone()], session.seal(&head)?);
-            Ok((action, release.clone()))
+            let next = session.next_head(now, cause, |head| head.release = Some(sealed.digest()))?;
+            Ok(Unsigned { objects: vec![sealed.clone()], next: Some(next), what: release.clone() })
         })
         .await
-    }
 }

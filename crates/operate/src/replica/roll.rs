@@ -96,13 +96,17 @@ pub(crate) fn ended(state: &State, head: &Head) -> Vec<String> {
     new.map(|key| named.get(key).cloned().unwrap_or_else(|| key.to_string())).collect()
 }
 
-/// The first of them, and how many more.
 pub fn names<T: ToString>(all: &[T]) -> String {
-    let mut shown: Vec<String> = all.iter().take(SHOWN).map(ToString::to_string).collect();
-    if all.len() > SHOWN {
-        shown.push(format!("and {} more", all.len() - SHOWN));
+    first_of(all, SHOWN).join(", ")
+}
+
+/// The first of them, and how many more.
+pub(crate) fn first_of<T: ToString>(all: &[T], most: usize) -> Vec<String> {
+    let mut shown: Vec<String> = all.iter().take(most).map(ToString::to_string).collect();
+    if all.len() > most {
+        shown.push(format!("and {} more", all.len() - most));
     }
-    shown.join(", ")
+    shown
 }
 
 #[cfg(test)]

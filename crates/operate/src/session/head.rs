@@ -1,61 +1,68 @@
 //! The next head: what is so, with one thing changed.
 
-use std::sync::PoisonError;
-
 use ground::clock;
-use identity::head::{Cause, Head, Mandate, TrustLine};
+use identity::head::{Cause, Head, Mandate};
 use identity::id::KeyId;
+use identity::members::Leaf;
 use identity::time::{Seconds, Timestamp};
 use org::ledger::draft::{Meaning, NotDrafted, Wish, draft_on};
-use org::ledger::heads::Held;
 use org::ledger::signers::Signers;
 use org::state::State;
 
-use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
 use crate::replica::roll::Roll;
-use crate::session::desk::Desk;
 use crate::session::timely::Reliance;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Result, Session};
 
-/// How long the first head is fresh, and how long a mandate lasts from its renewal. Later heads are as long as the one
-/// before, until a fleet says otherwise.
-pub const FRESH: Seconds = Seconds::DAY.times(30);
-pub const MANDATE: Seconds = Seconds::DAY.times(365);
 /// Nobody can renew a head more often than once a day.
 const SHORTEST: Seconds = Seconds::DAY;
 
-impl<D: Desk> Session<D> {
-    /// The head that follows the present one, and why. Its map is kept to be staged.
-    pub fn next_head(
-        &self,
-        now: Timestamp,
-        cause: Cause,
-        change: impl FnOnce(&mut Head),
-    ) -> Result<Head, OperateError> {
-        self.next_head_with(now, cause, (&Wish::default(), None), change)
-    }
+/// What a head is made for: with whom operators choose, and what a fleet means them to be.
+#[derive(Debug)]
+pub struct Aim<'m> {
+    pub cause: Cause,
+    pub wish: Wish,
+    pub meaning: Option<&'m Meaning>,
+}
 
-    /// The same, with whom operators choose, and what a fleet means them to be.
-    pub fn next_head_with(
+impl From<Cause> for Aim<'_> {
+    fn from(cause: Cause) -> Self {
+        Self { cause, wish: Wish::default(), meaning: None }
+    }
+}
+
+impl From<(Cause, Wish)> for Aim<'_> {
+    fn from((cause, wish): (Cause, Wish)) -> Self {
+        Self { cause, wish, meaning: None }
+    }
+}
+
+/// A head that was drafted, whom its map lists, and what it does to machines.
+#[derive(Debug)]
+pub struct NextHead {
+    pub head: Head,
+    pub(crate) map: Vec<Leaf>,
+    pub roll: Roll,
+}
+
+impl Session {
+    /// The head that follows the present one, and why.
+    pub fn next_head<'m>(
         &self,
         now: Timestamp,
-        cause: Cause,
-        wish: (&Wish, Option<&Meaning>),
+        aim: impl Into<Aim<'m>>,
         change: impl FnOnce(&mut Head),
-    ) -> Result<Head, OperateError> {
-        self.next_head_by(self.fold.as_deref().ok_or(OperateError::LedgerBehind)?, now, cause, wish, change)
+    ) -> Result<NextHead> {
+        self.next_head_on(self.state()?, now, aim.into(), change)
     }
 
     /// The same by a state that somebody prepared.
-    pub(crate) fn next_head_by(
+    pub(crate) fn next_head_on(
         &self,
         state: &State,
         now: Timestamp,
-        cause: Cause,
-        wish: (&Wish, Option<&Meaning>),
+        Aim { cause, wish, meaning }: Aim<'_>,
         change: impl FnOnce(&mut Head),
-    ) -> Result<Head, OperateError> {
+    ) -> Result<NextHead> {
         // Whoever looked at the clock dates by it; else nothing is dated back.
         let by_clock = match self.reliance {
             Reliance::Trusted | Reliance::Resets => true,
@@ -64,7 +71,7 @@ impl<D: Desk> Session<D> {
         if let Signers::Frozen(frozen) = &state.signers {
             return Err(NotDrafted::Frozen(Box::new(frozen.clone())).into());
         }
-        let draft = draft_on(&state.replica, (&state.ground, &state.fold), now, wish, |head| {
+        let draft = draft_on(&state.replica, (&state.ground, &state.fold), now, (&wish, meaning), |head| {
             head.cause = cause;
             if by_clock {
                 let span = span(head);
@@ -75,77 +82,13 @@ impl<D: Desk> Session<D> {
             keep_moved_keys(state, head);
             change(head);
         })?;
-        *self.drafted.lock().unwrap_or_else(PoisonError::into_inner) = Some((draft.map(), Roll::of(state, &draft)));
-        Ok(draft.head)
+        Ok(NextHead { map: draft.map(), roll: Roll::of(state, &draft), head: draft.head })
     }
 
     /// What the head that is about to be made would do to machines.
-    pub async fn next_roll(
-        &mut self,
-        draft: impl FnOnce(&Self, Timestamp) -> Result<Head, OperateError>,
-    ) -> Result<Roll, OperateError> {
+    pub async fn next_roll(&mut self, draft: impl FnOnce(&Self, Timestamp) -> Result<NextHead>) -> Result<Roll> {
         Box::pin(self.folded()).await?;
-        draft(self, clock::now())?;
-        Ok(self.take_drafted().map(|(_, roll)| roll).unwrap_or_default())
-    }
-
-    /// Heads of signers who were replaced, beside the one in force, which says less than they do. Nobody signs them again:
-    /// a person looks, and decides anew.
-    pub(crate) fn of_former_signers(&self) -> Vec<Held<'_>> {
-        let Some(state) = self.fold.as_deref() else { return Vec::new() };
-        let counts = |head: &Held<'_>| state.head_named(head.digest()).is_some();
-        let says_more =
-            |head: &Held<'_>| !state.revocations.names_all_of(head.lines()) && state.signers_of(*head).is_some();
-        state.replica.heads.all().filter(|head| !counts(head)).filter(says_more).collect()
-    }
-
-    /// What is so of trust: as the head in force says, and whatever another head took away. The next head says it all.
-    pub fn lines(&self) -> Vec<TrustLine> {
-        let own = || self.known.head.head.trust.clone();
-        self.fold.as_deref().map_or_else(own, State::trust_lines)
-    }
-
-    /// What another head said of trust that the one in force does not know, in words.
-    pub fn turned_elsewhere(&self) -> Vec<String> {
-        let (own, lines) = (&self.known.head.head.trust, self.lines());
-        let mut all = Vec::new();
-        for line in &lines {
-            let (version, word, state) = (line.version, line.domain.word(), line.state.word());
-            let before = own.iter().find(|it| it.is_same(line));
-            if before.is_some_and(|it| it.state == line.state && it.distrusted == line.distrusted) {
-                continue;
-            }
-            let theft = if line.distrusted { ", its root was stolen" } else { "" };
-            let number = if own.iter().any(|it| it.has_number_of(line) && !it.is_same(line)) {
-                " (two bundles were given this number; of these only one is used, ever)"
-            } else {
-                ""
-            };
-            let was = before.map_or("not listed", |it| it.state.word());
-            all.push(format!(
-                "version {version} of `{word}` is {state}{theft} by a head that was published at another gateway at the \
-                 same time; the head in force, {}, says {was}{number}. The next head says {state}: freehold refresh; then \
-                 look: freehold trust list",
-                self.known.head.head.version
-            ));
-        }
-        all
-    }
-
-    /// Renews freshness and mandates; changes nothing else.
-    pub async fn refresh(&mut self, keys: &SignerKeys) -> Result<Made<Head>, OperateError> {
-        self.publish(keys, |session, now| {
-            let head = session.next_head(now, Cause::Refresh, |head| extend(head, now))?;
-            Ok((Handed::of(session.seal(&head)?), head))
-        })
-        .await
-    }
-}
-
-/// The mandates last as long as if they were given now.
-pub(crate) fn extend(head: &mut Head, now: Timestamp) {
-    for mandate in &mut head.mandates {
-        mandate.not_after = mandate.not_after.max(now + MANDATE);
+        Ok(draft(self, clock::now())?.roll)
     }
 }
 

@@ -13,9 +13,7 @@ use wire::known::Known;
 
 use crate::folder::Memory;
 use crate::pending::handed::Handed;
-use crate::session::desk::Desk;
-use crate::session::head::FRESH;
-use crate::session::{OperateError, Session};
+use crate::session::Session;
 
 /// Why nothing is signed by this clock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +42,10 @@ pub enum Reliance {
     Resets,
 }
 
+/// How long the first head is fresh, and how long a mandate lasts from its renewal. Later heads are as long as the one
+/// before, until a fleet says otherwise.
+pub const FRESH: Seconds = Seconds::DAY.times(30);
+pub const MANDATE: Seconds = Seconds::DAY.times(365);
 /// Clocks that are a little apart do no harm.
 const LITTLE: Seconds = Seconds::HOUR;
 /// An org in which nothing was signed or looked at for so long is rarer than a clock that is off.
@@ -57,7 +59,7 @@ pub fn newest(known: &Known, memory: &Memory) -> Timestamp {
 }
 
 /// Both clocks against each other, and this one against the newest that was known before.
-pub fn doubt(here: Timestamp, there: Option<Timestamp>, newest: Timestamp) -> Result<(), ClockDoubt> {
+pub(crate) fn doubt(here: Timestamp, there: Option<Timestamp>, newest: Timestamp) -> Result<(), ClockDoubt> {
     // The gateway takes nothing that is dated ahead of it.
     if let Some(there) = there.filter(|there| here > *there + AHEAD || *there > here + LITTLE) {
         return Err(ClockDoubt::Apart { here, there });
@@ -72,7 +74,7 @@ pub fn doubt(here: Timestamp, there: Option<Timestamp>, newest: Timestamp) -> Re
 }
 
 /// Does it bring a head with the right time, after one from the future?
-pub fn sets_back(known: &Known, handed: &Handed, here: Timestamp) -> bool {
+pub(crate) fn sets_back(known: &Known, handed: &Handed, here: Timestamp) -> bool {
     let head = handed.head(known.org());
     known.head.head.issued_at > here + AHEAD && head.is_some_and(|head| head.issued_at <= here + AHEAD)
 }
@@ -94,7 +96,7 @@ pub fn check_dates(org: OrgId, handed: &Handed, here: Timestamp) -> Result<(), C
     Ok(())
 }
 
-impl<D: Desk> Session<D> {
+impl Session {
     /// The latest moment that this clock, or one that agrees with it, knows of: for what would be over too early by one that
     /// is a little slow.
     pub fn latest(&self, here: Timestamp) -> Timestamp {
@@ -111,19 +113,15 @@ impl<D: Desk> Session<D> {
     }
 
     /// A head from the future would be good for too long, and one from the past for nobody.
-    pub fn check_clock(&self, here: Timestamp) -> Result<(), OperateError> {
-        if self.reliance == Reliance::Trusted {
-            return Ok(());
-        }
+    pub fn check_clock(&self, here: Timestamp) -> Result<(), ClockDoubt> {
         let (there, issued_at) = (self.there(), self.known.head.head.issued_at);
-        if self.reliance == Reliance::Resets {
+        match self.reliance {
+            Reliance::Trusted => Ok(()),
             // What is known of the org is what is doubted; the gateway's clock must agree all the same.
-            if issued_at <= here + AHEAD {
-                return Err(ClockDoubt::NothingToReset { issued_at, here }.into());
-            }
-            return Ok(doubt(here, there, here)?);
+            Reliance::Resets if issued_at <= here + AHEAD => Err(ClockDoubt::NothingToReset { issued_at, here }),
+            Reliance::Resets => doubt(here, there, here),
+            Reliance::Doubted => doubt(here, there, self.newest.max(issued_at)),
         }
-        Ok(doubt(here, there, self.newest.max(issued_at))?)
     }
 }
 

@@ -34,11 +34,8 @@ fn object_lines(known: &Known, object: &Envelope) -> Result<Vec<String>, BadEnve
         Invite::KIND => invite_lines(&object.peek(org)?),
         Waiver::KIND => {
             let Waiver { names, from, until } = object.peek(org)?;
-            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-            vec![format!(
-                "lets machines named {} join without a person's look, from {from} until {until}",
-                names.join(" ")
-            )]
+            let names = joined(&names, " ");
+            vec![format!("lets machines named {names} join without a person's look, from {from} until {until}")]
         }
         _ => Vec::new(),
     })
@@ -79,7 +76,7 @@ fn head_lines(known: &Known, head: &Head, with: &[Envelope]) -> Result<Vec<Strin
         }
         (cause, bundles) => {
             if let Some(turn) = cause.turn() {
-                trust_lines(known, (head, turn), bundles)?
+                trust_lines(known, head.version, turn, bundles)?
             } else {
                 let mut lines = vec![format!("publishes head {}{}", head.version, because(cause))];
                 lines.extend(skipped(known.head.head.version, head));
@@ -105,7 +102,7 @@ fn gone_round(known: &Known, head: &Head) -> Option<String> {
 }
 
 /// A turn in the life of the trusted roots, as a co-signer must see it.
-fn trust_lines(known: &Known, (head, turn): (&Head, &Turn), bundles: &[Envelope]) -> Result<Vec<String>, BadEnvelope> {
+fn trust_lines(known: &Known, head: u64, turn: &Turn, bundles: &[Envelope]) -> Result<Vec<String>, BadEnvelope> {
     let mut lines = Vec::new();
     for bundle in bundles {
         let body: BundleBody = bundle.peek(Some(known.org()))?;
@@ -113,15 +110,14 @@ fn trust_lines(known: &Known, (head, turn): (&Head, &Turn), bundles: &[Envelope]
         let back = body.reverts.map(|reverts| format!(", which takes version {reverts} back")).unwrap_or_default();
         lines.push(format!("publishes trust bundle {version} of `{domain}`{back}: {}", body.sha256_fingerprint));
         lines.extend(body.outside.iter().map(|outside| {
-            let hosts: Vec<_> = outside.hosts.iter().map(ToString::to_string).collect();
-            format!("  with an OUTSIDE root, for downloads from {} alone", hosts.join(", "))
+            format!("  with an OUTSIDE root, for downloads from {} alone", joined(&outside.hosts, ", "))
         }));
     }
     if let Some(grace) = turn.grace {
         lines.push(format!("the former version is trusted until {}", grace.until));
     }
     lines.extend(turn.waived.iter().map(|waived| format!("LETS BREAK: {waived}")));
-    lines.push(format!("publishes head {} to do so", head.version));
+    lines.push(format!("publishes head {head} to do so"));
     Ok(lines)
 }
 
@@ -327,17 +323,15 @@ fn mandate_changes(old: &[Mandate], new: &[Mandate]) -> Vec<String> {
 }
 
 fn mandate_words(mandate: &Mandate) -> String {
-    let names: Vec<_> = mandate.names.iter().map(ToString::to_string).collect();
-    let hosts: Vec<_> = mandate.hosts.iter().map(ToString::to_string).collect();
     let kinds: Vec<_> = mandate.kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
-    let at: Vec<_> = mandate.addresses.iter().map(ToString::to_string).collect();
+    let at = joined(&mandate.addresses, " ");
     format!(
         "{} for the names {}, SVIDs of {}, as {}, found at {}, issuing keys {} and {}, voice {}, from {} until {}",
         kinds.join(", "),
-        names.join(" "),
+        joined(&mandate.names, " "),
         mandate.svid_ttl,
-        hosts.join(" "),
-        if at.is_empty() { "no address".to_owned() } else { at.join(" ") },
+        joined(&mandate.hosts, " "),
+        if at.is_empty() { "no address" } else { &at },
         mandate.identity_issuer,
         mandate.endpoint_issuer,
         mandate.voice,
@@ -376,24 +370,28 @@ pub fn quorum_changes(old: &Quorum, new: &Quorum) -> Vec<String> {
 }
 
 fn invite_lines(invite: &Invite) -> Vec<String> {
-    let list = |items: Vec<String>, none: &str| if items.is_empty() { none.to_owned() } else { items.join(" ") };
-    let rights = invite.rights.iter().map(|right| format!("{} at `{}`", right.uses, right.gateway)).collect();
+    let list = |items: String, none: &str| if items.is_empty() { none.to_owned() } else { items };
+    let rights: Vec<_> = invite.rights.iter().map(|right| format!("{} at `{}`", right.uses, right.gateway)).collect();
     vec![
         format!("lets machines join with invite {}", invite.id),
         format!("kind: {}{}", invite.kind, proof(invite)),
-        format!("uses: {}", list(rights, "none")),
+        format!("uses: {}", list(rights.join(" "), "none")),
         format!("until {}", invite.expires_at),
-        format!("names: {}", list(invite.names.iter().map(ToString::to_string).collect(), "none")),
-        format!("from: {}", list(invite.networks.iter().map(ToString::to_string).collect(), "anywhere")),
-        format!("labels: {}", list(invite.labels.iter().map(ToString::to_string).collect(), "none")),
-        format!("roles: {}", list(invite.roles.iter().map(ToString::to_string).collect(), "none")),
-        format!("hosts: {}", list(invite.hosts.iter().map(ToString::to_string).collect(), "any")),
+        format!("names: {}", list(joined(&invite.names, " "), "none")),
+        format!("from: {}", list(joined(&invite.networks, " "), "anywhere")),
+        format!("labels: {}", list(joined(&invite.labels, " "), "none")),
+        format!("roles: {}", list(joined(&invite.roles, " "), "none")),
+        format!("hosts: {}", list(joined(&invite.hosts, " "), "any")),
         match invite.approval {
             Approval::None => "nobody need look at the machines".to_owned(),
             Approval::Human => format!("{} operator(s) must look at each machine", invite.approvers),
         },
         format!("its maker calls it: {:?}", invite.label),
     ]
+}
+
+fn joined<'a, T: ToString + 'a>(all: impl IntoIterator<Item = &'a T>, by: &str) -> String {
+    all.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(by)
 }
 
 /// What a signer should know about what it takes to get in.

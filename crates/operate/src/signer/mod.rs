@@ -4,16 +4,16 @@ pub mod over;
 pub mod recover;
 pub mod describe;
 pub mod weigh;
+pub mod send;
 
 use identity::head::Cause;
 use identity::key::PublicKey;
 use identity::principal::SignerName;
 use identity::signers::{Quorum, Signer, SignerSet, Succession};
+use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
-use crate::session::desk::Desk;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, OperateError, Result, Session, Unsigned, Unwise};
 
 /// What is to change.
 #[derive(Debug, Clone)]
@@ -35,68 +35,62 @@ pub enum Change {
 }
 
 /// The quorum after a change.
-pub fn changed(quorum: &Quorum, change: &Change, threshold: Option<usize>) -> Result<Quorum, OperateError> {
+pub fn changed(quorum: &Quorum, change: &Change, threshold: Option<usize>) -> Result<Quorum> {
     let mut signers = quorum.signers().to_vec();
-    let unwise = |why: String| Err(OperateError::Unwise(why));
     let is_there = |name: &SignerName| quorum.key_of(name).is_some();
+    let check_there =
+        |name: &SignerName| if is_there(name) { Ok(()) } else { Err(OperateError::no_such("signer", name)) };
     match change {
         Change::Add { name, key } => {
             if is_there(name) {
-                return unwise(format!("`{name}` is a signer already; a name stands for one key for ever"));
+                return Err(Unwise::SignerAlready(name.clone()).into());
             }
             signers.push(Signer { name: name.clone(), key: *key });
         }
         Change::Replace { old, name, key } => {
-            if !is_there(old) {
-                return Err(OperateError::NoSuch { what: "signer", name: old.to_string() });
-            }
+            check_there(old)?;
             if is_there(name) {
-                return unwise(format!("`{name}` is a signer already: the new key needs a name of its own"));
+                return Err(Unwise::NeedsItsOwnName(name.clone()).into());
             }
             signers.retain(|signer| signer.name != *old);
             signers.push(Signer { name: name.clone(), key: *key });
         }
         Change::Remove { name } => {
-            if !is_there(name) {
-                return Err(OperateError::NoSuch { what: "signer", name: name.to_string() });
-            }
+            check_there(name)?;
             if signers.len() == 1 {
-                return unwise(format!("`{name}` is the last signer: nobody could decide anything any more"));
+                return Err(Unwise::LastSigner(name.clone()).into());
             }
             signers.retain(|signer| signer.name != *name);
         }
         Change::Keep => {}
     }
     let threshold = threshold.unwrap_or_else(|| quorum.threshold());
-    Quorum::new(threshold, signers).map_err(|why| OperateError::Unwise(format!("{why}; choose another --threshold")))
+    Ok(Quorum::new(threshold, signers).map_err(Unwise::Quorum)?)
 }
 
-impl<D: Desk> Session<D> {
-    /// A name stands for one key for ever: people know each other by it.
-    fn check_names(&self, quorum: &Quorum) -> Result<(), OperateError> {
-        let sets = self.known.signer_sets();
-        let taken = |signer: &&Signer| {
-            sets.iter().any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))
-        };
-        match quorum.signers().iter().find(taken) {
-            Some(Signer { name, .. }) => {
-                Err(OperateError::Unwise(format!("the signer's name `{name}` belongs to another key: choose another")))
-            }
-            None => Ok(()),
-        }
+/// A name stands for one key for ever: people know each other by it.
+fn check_names(known: &Known, quorum: &Quorum) -> Result<(), Unwise> {
+    let sets = known.signer_sets();
+    let taken =
+        |signer: &&Signer| sets.iter().any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key));
+    match quorum.signers().iter().find(taken) {
+        Some(Signer { name, .. }) => Err(Unwise::SignerNameTaken(name.clone())),
+        None => Ok(()),
     }
+}
 
-    /// The next set, signed by this one, with its first head, signed by the next.
-    pub async fn change_signers(
-        &mut self,
-        keys: &SignerKeys,
-        change: &Change,
-        threshold: Option<usize>,
-    ) -> Result<Made<Quorum>, OperateError> {
-        self.publish(keys, |session, now| {
+/// The next set, signed by this one, with its first head, signed by the next.
+pub async fn change(
+    session: &mut Session,
+    keys: &SignerKeys,
+    change: &Change,
+    threshold: Option<usize>,
+) -> Result<Made<Quorum>> {
+    session
+        .publish(keys, |session, now| {
             let known = &session.known.signers;
             let quorum = changed(&known.quorum, change, threshold)?;
-            session.check_names(&quorum)?;
+            check_names(&session.known, &quorum)?;
             let body = Succession {
                 version: known.version + 1,
                 previous: known.id,
@@ -104,11 +98,9 @@ impl<D: Desk> Session<D> {
                 quorum: quorum.clone(),
                 head: Some(session.known.head.digest),
             };
-            let signers = session.seal(&body)?;
-            let next = SignerSet::later(session.known.org(), body.version, quorum.clone()).as_ref();
-            let head = session.next_head(now, Cause::SignersInstall, |head| head.signers = next)?;
-            Ok((Handed::with(vec![signers], session.seal(&head)?), quorum))
+            let signers = SignerSet::later(session.known.org(), body.version, quorum.clone()).as_ref();
+            let next = session.next_head(now, Cause::SignersInstall, |head| head.signers = signers)?;
+            Ok(Unsigned { objects: vec![session.seal(&body)?], next: Some(next), what: quorum })
         })
         .await
-    }
 }

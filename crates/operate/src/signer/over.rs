@@ -16,9 +16,8 @@ use org::state::{InviteRecord, Standing, State};
 use serde::Serialize;
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
-use crate::session::desk::Desk;
-use crate::session::{Made, OperateError, Session};
+use crate::session::fold::{entries, whole_head};
+use crate::session::{Made, Result, Session, Unsigned};
 
 /// An invite or a waiver that is not over, and that too few of some signers have signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -42,37 +41,36 @@ impl Ending {
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// What counts now, and will not when these sign for the org.
-    pub async fn ends_with(&mut self, next: &Quorum) -> Result<Vec<Ending>, OperateError> {
-        let (state, now) = (Box::pin(self.folded()).await?, self.known.signers.quorum.clone());
-        let open = open(&state, clock::now()).into_iter();
-        Ok(open.filter(|it| is_met(&it.envelope, &now) && !is_met(&it.envelope, next)).collect())
-    }
+/// What counts now, and will not when these sign for the org.
+pub async fn ends_with(session: &mut Session, next: &Quorum) -> Result<Vec<Ending>> {
+    let state = Box::pin(session.folded()).await?;
+    let (open, now) = (open(&state, clock::now()).into_iter(), &session.known.signers.quorum);
+    Ok(open.filter(|it| is_met(&it.envelope, now) && !is_met(&it.envelope, next)).collect())
+}
 
-    /// What counted until other signers came. Only what was settled before that: whoever holds a replaced key, and a gateway,
-    /// can still write invites.
-    pub async fn ended(&mut self) -> Result<Vec<Ending>, OperateError> {
-        let (state, now) = (Box::pin(self.folded()).await?, self.known.signers.quorum.clone());
-        let settled = self.settled_before(&state).await?;
-        let open = open(&state, clock::now()).into_iter();
-        Ok(open.filter(|it| !is_met(&it.envelope, &now) && settled.contains(&it.envelope.digest())).collect())
-    }
+/// What counted until other signers came. Only what was settled before that: whoever holds a replaced key, and a gateway,
+/// can still write invites.
+pub async fn ended(session: &mut Session) -> Result<Vec<Ending>> {
+    let state = Box::pin(session.folded()).await?;
+    let settled = settled_before(session, &state).await?;
+    let (open, now) = (open(&state, clock::now()).into_iter(), &session.known.signers.quorum);
+    Ok(open.filter(|it| !is_met(&it.envelope, now) && settled.contains(&it.envelope.digest())).collect())
+}
 
-    /// Digests of what the first head of the signers in force found in the chains.
-    async fn settled_before(&mut self, state: &State) -> Result<BTreeSet<Digest>, OperateError> {
-        let own = state.heads().filter(|head| head.signers() == self.known.signers.as_ref());
-        let Some(first) = own.min_by_key(|head| head.version()) else { return Ok(BTreeSet::new()) };
-        let recorded = recorded(state, &self.whole_head(first).await?);
-        let entries = self.ledger().await?;
-        let settled = entries.iter().filter(|signed| recorded.contains(&signed.digest));
-        Ok(settled.flat_map(|signed| carried(&signed.entry.action)).map(Envelope::digest).collect())
-    }
+/// Digests of what the first head of the signers in force found in the chains.
+async fn settled_before(session: &mut Session, state: &State) -> Result<BTreeSet<Digest>> {
+    let own = state.heads().filter(|head| head.signers() == session.known.signers.as_ref());
+    let Some(first) = own.min_by_key(|head| head.version()) else { return Ok(BTreeSet::new()) };
+    let recorded = recorded(state, &whole_head(session, first).await?.head);
+    let entries = entries(session).await?;
+    let settled = entries.iter().filter(|signed| recorded.contains(&signed.digest));
+    Ok(settled.flat_map(|signed| carried(&signed.entry.action)).map(Envelope::digest).collect())
+}
 
-    /// Signs these again, and hands them in together.
-    pub async fn sign_over(&mut self, keys: &SignerKeys, shown: &[Ending]) -> Result<Made<()>, OperateError> {
-        self.publish(keys, |_, _| Ok((Handed(shown.iter().map(|it| it.envelope.clone()).collect()), ()))).await
-    }
+/// Signs these again, and hands them in together.
+pub async fn sign(session: &mut Session, keys: &SignerKeys, shown: &[Ending]) -> Result<Made<()>> {
+    let objects = || shown.iter().map(|it| it.envelope.clone()).collect();
+    session.publish(keys, |_, _| Ok(Unsigned { objects: objects(), next: None, what: () })).await
 }
 
 fn recorded(state: &State, head: &Head) -> BTreeSet<Digest> {
@@ -89,12 +87,14 @@ fn open(state: &State, now: Timestamp) -> Vec<Ending> {
     let still = |record: &&InviteRecord| state.is_open(record, now) || is_waited_on(state, record, now);
     let invites = state.invites.values().filter(still).map(|record| {
         let Invite { id, label, expires_at, .. } = &record.invite;
-        ending(state, (Invite::KIND, id.to_string(), label.clone(), *expires_at), &record.envelope)
+        let (envelope, signed_by) = (record.envelope.clone(), state.signers_of_object(&record.envelope));
+        Ending { what: Invite::KIND, id: id.to_string(), label: label.clone(), until: *expires_at, signed_by, envelope }
     });
-    let waivers = state.open_waivers().filter_map(|envelope| {
+    let waivers = state.open_waivers().cloned().filter_map(|envelope| {
         let Waiver { names, until, .. } = envelope.peek(Some(state.org)).ok().filter(|it: &Waiver| now < it.until)?;
-        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-        Some(ending(state, (Waiver::KIND, envelope.digest().to_string(), names.join(" "), until), envelope))
+        let label = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let (id, signed_by) = (envelope.digest().to_string(), state.signers_of_object(&envelope));
+        Some(Ending { what: Waiver::KIND, id, label, until, signed_by, envelope })
     });
     invites.chain(waivers).collect()
 }
@@ -104,11 +104,4 @@ fn is_waited_on(state: &State, record: &InviteRecord, now: Timestamp) -> bool {
     let waits = |key: &Digest| state.members.get(key).is_some_and(|it| it.standing == Standing::Waiting);
     let lives = now < record.invite.expires_at && !state.revocations.invite_is_revoked(record.invite.id);
     lives && record.spent.keys().any(waits)
-}
-
-type About = (&'static str, String, String, Timestamp);
-
-fn ending(state: &State, (what, id, label, until): About, envelope: &Envelope) -> Ending {
-    let signed_by = state.signers_of_object(envelope);
-    Ending { what, id, label, until, signed_by, envelope: envelope.clone() }
 }

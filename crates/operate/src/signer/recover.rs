@@ -11,11 +11,9 @@ use org::ledger::signers::Stance;
 use wire::control::{Answer, Call};
 use wire::known::Known;
 
-use crate::key::SignerKeys;
+use crate::key::{KeyError, SignerKeys};
 use crate::pending::BadPending;
-use crate::pending::handed::Handed;
-use crate::session::desk::{Desk, DeskError};
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Desk, DeskError, Made, OperateError, Result, Session, Unsigned, Unwise};
 
 /// The first head of the new signers, and the machines that it lists since the lost ones had let them in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +24,7 @@ pub struct Recovered {
 
 /// A recovery, signed by as many recovery keys as are given. Where two sets claim one place, it settles that: it follows the
 /// last set that nobody contests, and stands on the head that a replica stands on which follows neither.
-pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope, OperateError> {
+pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope> {
     let (last, head, ahead) = match known.frozen(at) {
         Some(frozen) => {
             let own = (known.signers == frozen.last).then_some(known.head.digest);
@@ -39,46 +37,38 @@ pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Re
     let body = Recovery { version, previous: last.id, quorum, head, settles, at };
     let mut envelope = Envelope::seal(Some(known.org()), &body)?;
     for key in keys {
-        envelope.sign(key).map_err(crate::key::KeyError::from)?;
+        envelope.sign(key).map_err(KeyError::from)?;
     }
     let by = last.version;
     let not_signed = |why| OperateError::Pending(BadPending::Signers(BrokenChain::NotSigned { version, by, why }));
     let _signed: Recovery = known.founding.record.recovery.open(known.org(), &envelope).map_err(not_signed)?;
     let Some(noticed) = known.notice(&envelope, at) else {
-        return Err(OperateError::Unwise("too many recoveries are in sight here: finish one of them".to_owned()));
+        return Err(Unwise::TooManyRecoveries.into());
     };
     match noticed.stance_of(envelope.digest(), at) {
         Stance::Waits { .. } | Stance::Taken => Ok(envelope),
-        Stance::NotTaken => {
-            Err(OperateError::Unwise("it would lead nowhere: a key in it was a signer's before".to_owned()))
-        }
+        Stance::NotTaken => Err(Unwise::LeadsNowhere.into()),
     }
 }
 
 /// Tells the gateway, which tells everybody. From then on it counts.
-pub async fn begin<D: Desk>(desk: &mut D, recovery: &Envelope) -> Result<Timestamp, OperateError> {
+pub async fn begin(desk: &mut dyn Desk, recovery: &Envelope) -> Result<Timestamp> {
     match desk.ask(Call::Recover { recovery: recovery.clone() }).await? {
         Answer::Recovering { due_at } => Ok(due_at),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// After the delay the new set is in force by itself; its first head says so to everybody. Machines whom the lost signers
-    /// let in, and whom no head lists yet, would wait from now on: it lists them.
-    pub async fn finish_recovery(
-        &mut self,
-        keys: &SignerKeys,
-        recovery: &Envelope,
-    ) -> Result<Made<Recovered>, OperateError> {
-        self.publish(keys, |session, now| {
-            let state = session.fold.as_deref().ok_or(OperateError::LedgerBehind)?;
-            let taken_over = state.replica.left_by_the_set_before(now);
+/// After the delay the new set is in force by itself; its first head says so to everybody. Machines whom the lost signers
+/// let in, and whom no head lists yet, would wait from now on: it lists them.
+pub async fn finish(session: &mut Session, keys: &SignerKeys, recovery: &Envelope) -> Result<Made<Recovered>> {
+    session
+        .publish(keys, |session, now| {
+            let taken_over = session.state()?.replica.left_by_the_set_before(now);
             let wish = Wish { list: taken_over.values().copied().collect(), ..Wish::default() };
-            let head = session.next_head_with(now, Cause::SignersInstall, (&wish, None), |_| {})?;
-            let recovered = Recovered { head: head.version, taken_over: taken_over.into_keys().collect() };
-            Ok((Handed::with(vec![recovery.clone()], session.seal(&head)?), recovered))
+            let next = session.next_head(now, (Cause::SignersInstall, wish), |_| {})?;
+            let what = Recovered { head: next.head.version, taken_over: taken_over.into_keys().collect() };
+            Ok(Unsigned { objects: vec![recovery.clone()], next: Some(next), what })
         })
         .await
-    }
 }

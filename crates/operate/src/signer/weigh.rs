@@ -17,7 +17,8 @@ use wire::known::Known;
 
 use crate::folder::OperatorFolder;
 use crate::pending::{BadPending, Pending};
-use crate::replica::kept;
+use crate::replica::kept::Kept;
+use crate::replica::published::nodes;
 use crate::replica::roll::{Roll, ended, newly_listed};
 use crate::replica::{Replica, ReplicaError};
 
@@ -68,7 +69,7 @@ pub fn weigh(folder: &OperatorFolder, known: &Known, pending: &Pending) -> Resul
     };
     let Some(root) = head.members else { return unseen("it names no members' map") };
     let at_home = |root: Option<Digest>| match root {
-        Some(root) => kept::leaves_at_home(folder, known, root),
+        Some(root) => Kept { folder, known }.leaves(root),
         None => Some(Vec::new()),
     };
     let listed = match (at_home(Some(root)), &pending.listing) {
@@ -157,13 +158,6 @@ pub(crate) fn bring(state: &mut State, head: &HeadRecord, leaves: &[Leaf]) {
     let classes = ClassLeaves::of(leaves).all().cloned().collect();
     state.replica.maps.insert(root, nodes(leaves).map(|leaf| (leaf.name.clone(), leaf.clone())).collect());
     state.replica.classes.insert(root, classes);
-}
-
-fn nodes(listed: &[Leaf]) -> impl Iterator<Item = &NodeLeaf> {
-    listed.iter().filter_map(|leaf| match leaf {
-        Leaf::Node(leaf) => Some(leaf),
-        Leaf::Class(_) => None,
-    })
 }
 
 fn gateway_of(state: &State, voice: PublicKey) -> String {

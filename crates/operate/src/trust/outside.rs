@@ -3,20 +3,16 @@
 use std::collections::BTreeSet;
 
 use ground::clock;
-use identity::bundle::{Bundle, Domain, Endpoint, Identity, InDomain, OutsideRoot};
+use identity::bundle::{Bundle, Endpoint, Identity, InDomain, OutsideRoot};
 use identity::certificate;
-use identity::head::Cause;
 use identity::id::{Fingerprint, KeyId};
 use identity::principal::Host;
 use identity::time::Timestamp;
-use identity::trust::Step;
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
-use crate::session::desk::Desk;
-use crate::session::error::trust::Unturned;
-use crate::session::{Made, OperateError, Session};
-use crate::trust::step::{Turned, check_room, turn_of, turned};
+use crate::session::{Made, Result, Session, Unturned};
+use crate::trust::step::{Turned, draft_bundle, hosts, publish_beside};
+use crate::trust::{issuers, versions};
 
 /// What becomes of the outside roots of the version in use.
 #[derive(Debug, Clone, Default)]
@@ -43,82 +39,74 @@ impl OutsideWish {
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// Hands out a version with the own roots of the one in use, and other outside roots. No root's key is needed: the
-    /// certificates of the issuing keys are there already.
-    pub async fn publish_outside(
-        &mut self,
-        keys: &SignerKeys,
-        mut wish: OutsideWish,
-    ) -> Result<Made<Turned>, OperateError> {
-        if let Some(added) = &mut wish.add {
-            // Whatever else is in such a file is nobody's business.
-            added.pem = certificate::to_pem(&certificate::from_pem(&added.pem).unwrap_or_default());
-            self.check_outside(added, clock::now()).await?;
-        }
-        let told = self.issuers().await?;
-        let active = self.version_in_use::<Endpoint>().await?.bundle;
-        let outside = wish.apply(active.body().outside.clone());
-        if outside == active.body().outside {
-            return Err(Unturned::SameOutside(active.body().trust_bundle_version).into());
-        }
-        self.publish(keys, |session, now| {
-            let mut body = session.draft_bundle::<Endpoint>(active.pem(), now)?;
-            body.issuers = session.known_under(&told, &active.body().issuers, (&active.roots(), now));
+/// Hands out a version with the own roots of the one in use, and other outside roots. No root's key is needed: the
+/// certificates of the issuing keys are there already.
+pub async fn publish(session: &mut Session, keys: &SignerKeys, mut wish: OutsideWish) -> Result<Made<Turned>> {
+    if let Some(added) = &mut wish.add {
+        // Whatever else is in such a file is nobody's business.
+        added.pem = certificate::to_pem(&certificate::from_pem(&added.pem).unwrap_or_default());
+        check(session, added, clock::now()).await?;
+    }
+    let told = issuers::told(session).await?;
+    let active = versions::in_use::<Endpoint>(session).await?.bundle;
+    let outside = wish.apply(active.body().outside.clone());
+    if outside == active.body().outside {
+        return Err(Unturned::SameOutside(active.body().trust_bundle_version).into());
+    }
+    session
+        .publish(keys, |session, now| {
+            let mut body = draft_bundle::<Endpoint>(session, active.pem(), now)?;
+            body.issuers = issuers::known_under(&session.known, &told, &active, now);
             body.outside.clone_from(&outside);
-            let bundle = session.seal(check_room(&body)?)?;
-            let lines = session.step(Domain::Endpoint, Step::Publish { bundle: bundle.digest() }, now)?;
-            let head = session.next_head(now, Cause::TrustPublish(turn_of(&body)), |head| head.trust = lines)?;
-            let turned = turned(&body, None, head.version);
-            Ok((Handed::with(vec![bundle], session.seal(&head)?), turned))
+            publish_beside(session, &body, now)
         })
         .await
-    }
+}
 
-    /// It is somebody else's, a CA's, good now, and for gateways' names alone.
-    async fn check_outside(&mut self, outside: &OutsideRoot, now: Timestamp) -> Result<(), OperateError> {
-        let known = self.hosts();
-        if outside.hosts.is_empty() {
-            return Err(Unturned::NoHost.into());
-        }
-        if let Some(host) = outside.hosts.iter().find(|host| !known.contains(host)) {
-            return Err(Unturned::NoGatewayAt(host.clone()).into());
-        }
-        let certificates = certificate::from_pem(&outside.pem).unwrap_or_default();
-        if certificates.is_empty() {
-            return Err(Unturned::NoCertificate.into());
-        }
-        let own = self.own_keys().await?;
-        for der in &certificates {
-            let root = Fingerprint::of_certificate(der.as_ref());
-            let reading = certificate::read(der).map_err(|_| Unturned::NoCertificate)?;
-            if !reading.is_ca {
-                return Err(Unturned::NotAnAuthority { root }.into());
-            }
-            if own.contains(&reading.key) {
-                return Err(Unturned::OwnRoot { root }.into());
-            }
-            let (from, until) = (reading.validity.not_before, reading.validity.not_after);
-            if now < from || now >= until {
-                return Err(Unturned::NotNow { root, from, until }.into());
-            }
-        }
-        Ok(())
+/// It is somebody else's, a CA's, good now, and for gateways' names alone.
+async fn check(session: &mut Session, outside: &OutsideRoot, now: Timestamp) -> Result<()> {
+    let known = hosts(&session.known);
+    if outside.hosts.is_empty() {
+        return Err(Unturned::NoHost.into());
     }
+    if let Some(host) = outside.hosts.iter().find(|host| !known.contains(host)) {
+        return Err(Unturned::NoGatewayAt(host.clone()).into());
+    }
+    let certificates = certificate::from_pem(&outside.pem).unwrap_or_default();
+    if certificates.is_empty() {
+        return Err(Unturned::NoCertificate.into());
+    }
+    let own = own_keys(session).await?;
+    for der in &certificates {
+        let root = Fingerprint::of_certificate(der.as_ref());
+        let reading = certificate::read(der).map_err(|_| Unturned::NoCertificate)?;
+        if !reading.is_ca {
+            return Err(Unturned::NotAnAuthority { root }.into());
+        }
+        if own.contains(&reading.key) {
+            return Err(Unturned::OwnRoot { root }.into());
+        }
+        let (from, until) = (reading.validity.not_before, reading.validity.not_after);
+        if now < from || now >= until {
+            return Err(Unturned::NotNow { root, from, until }.into());
+        }
+    }
+    Ok(())
+}
 
-    /// The keys of every root that was ever published, in either domain, and of every gateway that issues.
-    async fn own_keys(&mut self) -> Result<BTreeSet<KeyId>, OperateError> {
-        fn keys<T: InDomain>(bundle: &Bundle<T>) -> Vec<KeyId> {
-            let roots = bundle.roots();
-            roots.certificates().iter().filter_map(|root| Some(certificate::read(root).ok()?.key)).collect()
-        }
-        let endpoint = self.all_versions::<Endpoint>().await?.here;
-        let identity = self.all_versions::<Identity>().await?.here;
-        let endpoint = endpoint.iter().flat_map(|version| keys(&version.bundle));
-        let identity = identity.iter().flat_map(|version| keys(&version.bundle));
-        let issuing = self.mandates().iter().flat_map(|mandate| [mandate.endpoint_issuer, mandate.identity_issuer]);
-        Ok(endpoint.chain(identity).chain(issuing).collect())
+/// The keys of every root that was ever published, in either domain, and of every gateway that issues.
+async fn own_keys(session: &mut Session) -> Result<BTreeSet<KeyId>> {
+    fn keys<T: InDomain>(bundle: &Bundle<T>) -> Vec<KeyId> {
+        let roots = bundle.roots();
+        roots.certificates().iter().filter_map(|root| Some(certificate::read(root).ok()?.key)).collect()
     }
+    let endpoint = versions::all::<Endpoint>(session).await?.here;
+    let identity = versions::all::<Identity>(session).await?.here;
+    let endpoint = endpoint.iter().flat_map(|version| keys(&version.bundle));
+    let identity = identity.iter().flat_map(|version| keys(&version.bundle));
+    let mandates = session.known.head.head.mandates.iter();
+    let issuing = mandates.flat_map(|mandate| [mandate.endpoint_issuer, mandate.identity_issuer]);
+    Ok(endpoint.chain(identity).chain(issuing).collect())
 }
 
 #[cfg(test)]

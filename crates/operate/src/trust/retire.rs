@@ -1,14 +1,12 @@
 //! A version of the trusted roots is retired: only while nothing would break by it that was not named.
 
 use identity::bundle::Domain;
-use identity::head::{Cause, Head, Turn};
+use identity::head::{Cause, Head, TrustLine, Turn};
 use identity::trust::Step;
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
-use crate::session::desk::Desk;
-use crate::session::error::trust::Unturned;
-use crate::session::{Made, OperateError, Session};
+use crate::session::{Made, Result, Session, Unsigned, Unturned, Unwise};
+use crate::trust::dependents::look::scene;
 use crate::trust::dependents::{self, Break, Scene, Waived};
 
 /// What is to be retired, and what may break by it.
@@ -21,21 +19,16 @@ pub struct RetireWish {
     pub waived: Vec<String>,
 }
 
-impl<D: Desk> Session<D> {
-    /// Retires a version. What would break is read anew, and weighed once more right before anything is signed.
-    pub async fn retire(
-        &mut self,
-        keys: &SignerKeys,
-        wish: &RetireWish,
-    ) -> Result<Made<(Head, Vec<Break>)>, OperateError> {
-        let scene = self.scene(wish.domain).await?;
-        self.publish(keys, |session, now| {
+/// Retires a version. What would break is read anew, and weighed once more right before anything is signed.
+pub async fn retire(session: &mut Session, keys: &SignerKeys, wish: &RetireWish) -> Result<Made<(Head, Vec<Break>)>> {
+    let scene = scene(session, wish.domain).await?;
+    session
+        .publish(keys, |session, now| {
             let now_so = Head { trust: session.lines(), ..session.known.head.head.clone() };
             if now_so.trust != scene.head.trust {
-                return Err(OperateError::Unwise("somebody turned trust meanwhile: look again".to_owned()));
+                return Err(Unwise::TurnedMeanwhile.into());
             }
-            let scene = Scene { head: now_so, now, ..scene.clone() };
-            let (lines, breaks) = wish.weigh(&scene)?;
+            let (lines, breaks) = wish.weigh(&Scene { head: now_so, now, ..scene.clone() })?;
             let turn = Turn {
                 domain: wish.domain,
                 version: wish.version,
@@ -43,25 +36,22 @@ impl<D: Desk> Session<D> {
                 grace: None,
                 waived: breaks.iter().map(Break::in_words).collect(),
             };
-            let head = session.next_head(now, Cause::TrustRetire(turn), |head| head.trust = lines)?;
-            Ok((Handed::of(session.seal(&head)?), (head, breaks)))
+            let next = session.next_head(now, Cause::TrustRetire(turn), |head| head.trust = lines)?;
+            let what = (next.head.clone(), breaks);
+            Ok(Unsigned { objects: Vec::new(), next: Some(next), what })
         })
         .await
-    }
+}
 
-    /// What waited for signatures is weighed once more before it is sent: whoever would break by now must have been named.
-    pub(crate) async fn weigh_again(&mut self, turn: &Turn) -> Result<(), OperateError> {
-        let scene = self.scene(turn.domain).await?;
-        // Whether the promised time may be cut short, those who signed have said.
-        let step = Step::Retire { version: turn.version, early: true };
-        let outcome = dependents::outcome(&scene, step, None).map_err(Unturned::from)?;
-        let breaks = outcome.breaks.iter().map(Break::in_words);
-        let open: Vec<_> = breaks.filter(|it| !turn.waived.contains(it)).collect();
-        if open.is_empty() {
-            return Ok(());
-        }
-        Err(Unturned::WouldBreak(open).into())
-    }
+/// What waited for signatures is weighed once more before it is sent: whoever would break by now must have been named.
+pub(crate) async fn weigh_again(session: &mut Session, turn: &Turn) -> Result<()> {
+    let scene = scene(session, turn.domain).await?;
+    // Whether the promised time may be cut short, those who signed have said.
+    let step = Step::Retire { version: turn.version, early: true };
+    let outcome = dependents::outcome(&scene, step, None).map_err(Unturned::from)?;
+    let breaks = outcome.breaks.iter().map(Break::in_words);
+    let open: Vec<_> = breaks.filter(|it| !turn.waived.contains(it)).collect();
+    if open.is_empty() { Ok(()) } else { Err(Unturned::WouldBreak(open).into()) }
 }
 
 impl RetireWish {
@@ -70,18 +60,17 @@ impl RetireWish {
     }
 
     /// The lines after it, and what breaks by consent.
-    fn weigh(&self, scene: &Scene) -> Result<(Vec<identity::head::TrustLine>, Vec<Break>), OperateError> {
-        let unwise = |why: String| Err(OperateError::Unwise(why));
+    fn weigh(&self, scene: &Scene) -> Result<(Vec<TrustLine>, Vec<Break>)> {
         let outcome = dependents::outcome(scene, self.step(), None).map_err(Unturned::from)?;
         let Waived { open, idle, several } = outcome.waive(&self.waived);
         if !several.is_empty() {
-            return unwise(format!("several ids begin with {}", several.join(", ")));
+            return Err(Unwise::SeveralIds(several).into());
         }
         if !open.is_empty() {
             return Err(Unturned::WouldBreak(open.iter().map(|it| it.in_words()).collect()).into());
         }
         if !idle.is_empty() {
-            return unwise(format!("nothing that would break is called {}", idle.join(", ")));
+            return Err(Unwise::NotBreaking(idle).into());
         }
         Ok((outcome.lines, outcome.breaks))
     }

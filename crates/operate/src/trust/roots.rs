@@ -15,7 +15,7 @@ use identity::principal::{OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
 use pki_types::CertificateDer;
 
-use crate::key;
+use crate::key::{self, Ask};
 
 /// How long a root is good for, if nobody turns to another before.
 const LIFE: Seconds = Seconds::DAY.times(365 * 20);
@@ -30,8 +30,8 @@ pub enum RootError {
     Passphrase(#[from] NoPassphrase),
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    #[error("the {0} root's key is not in `{1}`")]
-    NotHere(&'static str, String),
+    #[error("the {domain} root's key is not in `{}`", folder.display())]
+    NotHere { domain: &'static str, folder: PathBuf },
     #[error("the {0} root's key does not hold")]
     Key(&'static str, #[source] BadKey),
     #[error("the {0} root's certificate does not hold")]
@@ -39,11 +39,7 @@ pub enum RootError {
 }
 
 /// What is sealed into a root's key file, whichever root of its domain it is.
-pub fn purpose<D: InDomain>() -> String {
-    purpose_in(D::DOMAIN)
-}
-
-pub fn purpose_in(domain: Domain) -> String {
+pub fn purpose(domain: Domain) -> String {
     format!("freehold {}-root", domain.word())
 }
 
@@ -66,14 +62,11 @@ impl RootHere {
     }
 
     /// Its key may lie elsewhere.
-    pub fn has_key(&self) -> bool {
+    pub(crate) fn has_key(&self) -> bool {
         self.key.exists()
     }
 
-    pub fn open<D: InDomain>(
-        &self,
-        ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
-    ) -> Result<Authority<D>, RootError> {
+    pub fn open<D: InDomain>(&self, ask: impl Ask) -> Result<Authority<D>, RootError> {
         let key = open_key::<D>(&self.key, ask)?;
         Authority::load(self.certificate.clone(), &key).map_err(|why| RootError::Certificate(D::DOMAIN.word(), why))
     }
@@ -94,12 +87,8 @@ pub fn here<D: InDomain>(folder: &Path) -> Result<Vec<RootHere>, RootError> {
 }
 
 /// Opens the root with this certificate.
-pub fn open<D: InDomain>(
-    folder: &Path,
-    wanted: &CertificateDer<'_>,
-    ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
-) -> Result<Authority<D>, RootError> {
-    let not_here = || RootError::NotHere(D::DOMAIN.word(), folder.display().to_string());
+pub fn open<D: InDomain>(folder: &Path, wanted: &CertificateDer<'_>, ask: impl Ask) -> Result<Authority<D>, RootError> {
+    let not_here = || RootError::NotHere { domain: D::DOMAIN.word(), folder: folder.to_owned() };
     let found = here::<D>(folder)?.into_iter().find(|root| root.certificate == *wanted && root.has_key());
     found.ok_or_else(not_here)?.open(ask)
 }
@@ -119,7 +108,8 @@ pub fn drawn<D: InDomain>(
 /// Draws a new root and puts it beside the others: the key first, since a certificate without one is worth nothing.
 pub fn draw<D: InDomain>(
     folder: &Path,
-    (org, version): (&OrgName, u64),
+    org: &OrgName,
+    version: u64,
     passphrase: Option<&Passphrase>,
     now: Timestamp,
 ) -> Result<Authority<D>, RootError> {
@@ -134,7 +124,7 @@ pub fn draw<D: InDomain>(
         open_key::<D>(&at, || passphrase.cloned().ok_or(NoPassphrase::NoTerminal))?
     } else {
         let key = random::p256()?;
-        file::write_new(&at, &sealed::seal(key.pkcs8(), &purpose::<D>(), passphrase)?, Access::Private)?;
+        file::write_new(&at, &sealed::seal(key.pkcs8(), &purpose(D::DOMAIN), passphrase)?, Access::Private)?;
         key
     };
     let (serial, life) = (random::serial()?, Validity::from_now(now, LIFE));
@@ -146,10 +136,7 @@ pub fn draw<D: InDomain>(
 
 /// Whether a new root is to be protected: as the keys beside it are, by their passphrase. `None` if nothing lies there
 /// that could tell.
-pub fn sealing(
-    folder: &Path,
-    ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
-) -> Result<Option<Sealing>, RootError> {
+pub fn sealing(folder: &Path, ask: impl Ask) -> Result<Option<Sealing>, RootError> {
     let mut known = false;
     for (path, purpose) in key_files(folder) {
         let bytes = file::read_secret(&path)?;
@@ -176,7 +163,7 @@ fn key_files(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for domain in [Domain::Identity, Domain::Endpoint] {
         let roots = numbers(folder, domain, ".key").into_iter().map(|number| path(folder, domain, number, "key"));
-        files.extend(roots.map(|path| (path, purpose_in(domain))));
+        files.extend(roots.map(|path| (path, purpose(domain))));
     }
     let signers = std::fs::read_dir(folder.join("signers")).into_iter().flatten().flatten();
     files.extend(signers.filter_map(|entry| {
@@ -186,12 +173,9 @@ fn key_files(folder: &Path) -> Vec<(PathBuf, String)> {
     files
 }
 
-fn open_key<D: InDomain>(
-    path: &Path,
-    ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
-) -> Result<P256Key, RootError> {
+fn open_key<D: InDomain>(path: &Path, ask: impl Ask) -> Result<P256Key, RootError> {
     let bytes = file::read_secret(path)?;
-    let opened = sealed::open(&bytes, &purpose::<D>(), || -> Result<Passphrase, RootError> { Ok(ask()?) })?;
+    let opened = sealed::open(&bytes, &purpose(D::DOMAIN), || -> Result<Passphrase, RootError> { Ok(ask()?) })?;
     P256Key::from_pkcs8(&opened).map_err(|why| RootError::Key(D::DOMAIN.word(), why))
 }
 

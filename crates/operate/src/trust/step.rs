@@ -1,4 +1,4 @@
-//! Turns of trust: a version is published, used, taken back. Each is a signed head, and a line in the ledger.
+//! The steps of a version of the roots: published, used, taken back. Each is a signed head, and a line in the ledger.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use identity::principal::{Host, NodeName};
 use identity::time::{Seconds, Timestamp};
 use identity::trust::{self, BadStep, Step};
 use pki_types::CertificateDer;
+use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::pending::handed::Handed;
-use crate::session::desk::Desk;
-use crate::session::error::trust::Unturned;
-use crate::session::{Made, OperateError, Session};
-use crate::trust::versions::Version;
+use crate::session::{Made, Result, Session, Unsigned, Unturned};
+use crate::trust::adopted;
+use crate::trust::issuers::{self, Issuing};
+use crate::trust::versions::{self, Version};
 
-/// What a turn made so.
+/// What a step made so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turned {
     pub domain: Domain,
@@ -34,162 +34,167 @@ pub struct Turned {
     pub head: u64,
 }
 
-impl<D: Desk> Session<D> {
-    /// Every root that was ever published, of either domain, with the line that names it.
-    pub async fn published_roots(&mut self) -> Result<Vec<(TrustLine, Fingerprint)>, OperateError> {
-        fn roots<T: InDomain>(version: &Version<T>) -> impl Iterator<Item = (TrustLine, Fingerprint)> {
-            version.bundle.fingerprints().map(|root| (version.line.clone(), root))
-        }
-        let endpoint = self.all_versions::<Endpoint>().await?.here;
-        let identity = self.all_versions::<Identity>().await?.here;
-        Ok(endpoint.iter().flat_map(roots).chain(identity.iter().flat_map(roots)).collect())
-    }
+/// Nodes that may be left behind by a version, and gateways that it need not certify.
+#[derive(Debug, Clone, Copy)]
+pub struct LeftBehind<'a> {
+    pub nodes: &'a BTreeSet<NodeName>,
+    pub gateways: &'a BTreeSet<NodeName>,
+}
 
-    /// A root belongs to one domain, is new, and was never stolen.
-    pub async fn check_root<T: InDomain>(&mut self, root: &CertificateDer<'_>) -> Result<(), OperateError> {
-        let root = Fingerprint::of_certificate(root.as_ref());
-        let named: Vec<TrustLine> =
-            self.published_roots().await?.into_iter().filter(|(_, it)| *it == root).map(|(line, _)| line).collect();
-        if let Some(line) = named.iter().find(|line| line.domain != T::DOMAIN) {
-            return Err(Unturned::OtherDomain { root, version: line.version, domain: line.domain.word() }.into());
-        }
-        if let Some(line) = named.iter().find(|line| line.distrusted) {
-            return Err(Unturned::Distrusted { root, version: line.version }.into());
-        }
-        match named.first() {
-            Some(line) => Err(Unturned::InUse { root, version: line.version }.into()),
-            None => Ok(()),
-        }
+/// Every root that was ever published, of either domain, with the line that names it.
+pub async fn published_roots(session: &mut Session) -> Result<Vec<(TrustLine, Fingerprint)>> {
+    fn roots<T: InDomain>(version: &Version<T>) -> impl Iterator<Item = (TrustLine, Fingerprint)> {
+        version.bundle.fingerprints().map(|root| (version.line.clone(), root))
     }
+    let endpoint = versions::all::<Endpoint>(session).await?.here;
+    let identity = versions::all::<Identity>(session).await?.here;
+    Ok(endpoint.iter().flat_map(roots).chain(identity.iter().flat_map(roots)).collect())
+}
 
-    /// Nothing is staged, so that something can be: asked before a root is drawn.
-    pub fn check_unstaged(&self, domain: Domain) -> Result<(), OperateError> {
-        match trust::staged(&self.lines(), domain) {
-            Some(staged) => Err(Unturned::Step(BadStep::AlreadyStaged(staged.version)).into()),
-            None => Ok(()),
-        }
+/// A root belongs to one domain, is new, and was never stolen.
+pub async fn check_root<T: InDomain>(session: &mut Session, root: &CertificateDer<'_>) -> Result<()> {
+    let root = Fingerprint::of_certificate(root.as_ref());
+    let published = published_roots(session).await?.into_iter().filter(|(_, it)| *it == root);
+    let named: Vec<TrustLine> = published.map(|(line, _)| line).collect();
+    if let Some(line) = named.iter().find(|line| line.domain != T::DOMAIN) {
+        return Err(Unturned::OtherDomain { root, version: line.version, domain: line.domain.word() }.into());
     }
+    if let Some(line) = named.iter().find(|line| line.distrusted) {
+        return Err(Unturned::Distrusted { root, version: line.version }.into());
+    }
+    match named.first() {
+        Some(line) => Err(Unturned::InUse { root, version: line.version }.into()),
+        None => Ok(()),
+    }
+}
 
-    /// Hands a new version out beside the one in use: a new root, and the issuing keys of all gateways certified by it.
-    pub async fn publish_trust<T: InDomain>(
-        &mut self,
-        keys: &SignerKeys,
-        root: &Authority<T>,
-        without: &BTreeSet<NodeName>,
-    ) -> Result<Made<Turned>, OperateError> {
-        self.check_root::<T>(root.certificate()).await?;
-        let (told, outside) = (self.issuers().await?, self.outside_in_use::<T>().await?);
-        self.publish(keys, |session, now| {
-            let mut body = session.draft_bundle::<T>(&root.pem(), now)?;
-            body.issuers = session.certify_all((&told, without), root, now)?;
+/// Nothing is staged, so that something can be: asked before a root is drawn.
+pub fn check_unstaged(session: &Session, domain: Domain) -> Result<(), Unturned> {
+    match trust::staged(&session.lines(), domain) {
+        Some(staged) => Err(Unturned::Step(BadStep::AlreadyStaged(staged.version))),
+        None => Ok(()),
+    }
+}
+
+/// Hands a new version out beside the one in use: a new root, and the issuing keys of all gateways certified by it.
+pub async fn publish<T: InDomain>(
+    session: &mut Session,
+    keys: &SignerKeys,
+    root: &Authority<T>,
+    without: &BTreeSet<NodeName>,
+) -> Result<Made<Turned>> {
+    check_root::<T>(session, root.certificate()).await?;
+    let (told, outside) = (issuers::told(session).await?, versions::outside_in_use::<T>(session).await?);
+    session
+        .publish(keys, |session, now| {
+            let mut body = draft_bundle::<T>(session, &root.pem(), now)?;
+            body.issuers = Issuing { told: &told, without }.certify(&session.known, root, now)?;
             body.outside.clone_from(&outside);
-            let bundle = session.seal(check_room(&body)?)?;
-            let lines = session.step(T::DOMAIN, Step::Publish { bundle: bundle.digest() }, now)?;
-            let head = session.next_head(now, Cause::TrustPublish(turn_of(&body)), |head| head.trust = lines)?;
-            let turned = turned(&body, None, head.version);
-            Ok((Handed::with(vec![bundle], session.seal(&head)?), turned))
+            publish_beside(session, &body, now)
         })
         .await
-    }
+}
 
-    /// Turns to the staged version. Nodes that have not taken it over, and gateways that it does not certify, must be named.
-    pub async fn activate_trust<T: InDomain>(
-        &mut self,
-        keys: &SignerKeys,
-        grace: Seconds,
-        (anyway, without): (&BTreeSet<NodeName>, &BTreeSet<NodeName>),
-    ) -> Result<Made<Turned>, OperateError> {
-        let version = trust::staged(&self.lines(), T::DOMAIN).ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?.version;
-        let staged = self.all_versions::<T>().await?.need(version)?;
-        let staged = staged.ok_or(Unturned::NothingStaged(T::DOMAIN.word()))?;
-        let (published_at, stances) = (staged.bundle.body().published_at, self.stances().await?);
-        stances.check_names(anyway)?;
-        let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
-        let behind: BTreeSet<NodeName> = adoption.lacking().cloned().collect();
-        if !behind.is_subset(anyway) {
-            return Err(Unturned::NotAdopted { version, missing: adoption.without(anyway).rest() }.into());
-        }
-        let told = self.issuers().await?;
-        let cut = self.uncertified(&told, &staged.bundle, clock::now());
-        if !cut.iter().all(|gateway| without.contains(gateway)) {
-            let gateways = cut.into_iter().filter(|gateway| !without.contains(gateway)).collect();
-            return Err(Unturned::Uncertified { version, gateways }.into());
-        }
-        let gateways = cut.iter().map(|gateway| format!("gateway {gateway}"));
-        let waived: Vec<String> = behind.iter().map(ToString::to_string).chain(gateways).collect();
-        self.publish(keys, |session, now| {
+/// A version beside the one in use.
+pub(super) fn publish_beside(session: &Session, body: &BundleBody, now: Timestamp) -> Result<Unsigned<Turned>> {
+    let bundle = session.seal(check_room(body)?)?;
+    let lines = step(session, body.domain, Step::Publish { bundle: bundle.digest() }, now)?;
+    let next = session.next_head(now, Cause::TrustPublish(turn_of(body)), |head| head.trust = lines)?;
+    let what = turned(body, None, next.head.version);
+    Ok(Unsigned { objects: vec![bundle], next: Some(next), what })
+}
+
+/// Turns to the staged version. Nodes that have not taken it over, and gateways that it does not certify, must be named.
+pub async fn activate<T: InDomain>(
+    session: &mut Session,
+    keys: &SignerKeys,
+    grace: Seconds,
+    left: LeftBehind<'_>,
+) -> Result<Made<Turned>> {
+    let nothing = || Unturned::NothingStaged(T::DOMAIN.word());
+    let version = trust::staged(&session.lines(), T::DOMAIN).ok_or_else(nothing)?.version;
+    let staged = versions::all::<T>(session).await?.need(version)?.ok_or_else(nothing)?;
+    let stances = adopted::stances(session).await?;
+    stances.check_names(left.nodes)?;
+    let adoption = stances.adoption(T::DOMAIN, version, staged.bundle.body().published_at, clock::now());
+    let behind: BTreeSet<NodeName> = adoption.lacking().cloned().collect();
+    if !behind.is_subset(left.nodes) {
+        return Err(Unturned::NotAdopted { version, missing: adoption.without(left.nodes).rest() }.into());
+    }
+    let told = issuers::told(session).await?;
+    let cut = issuers::uncertified(&session.known, &told, &staged.bundle, clock::now());
+    let gateways: Vec<_> = cut.iter().filter(|gateway| !left.gateways.contains(gateway)).cloned().collect();
+    if !gateways.is_empty() {
+        return Err(Unturned::Uncertified { version, gateways }.into());
+    }
+    let gateways = cut.iter().map(|gateway| format!("gateway {gateway}"));
+    let waived: Vec<String> = behind.iter().map(ToString::to_string).chain(gateways).collect();
+    session
+        .publish(keys, |session, now| {
             let former = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
-            let lines = session.step(T::DOMAIN, Step::Activate { version, grace }, now)?;
+            let lines = step(session, T::DOMAIN, Step::Activate { version, grace }, now)?;
             let grace = former.and_then(|former| grace_of(&lines, T::DOMAIN, former));
             let turn = Turn { domain: T::DOMAIN, version, replaces: former, grace, waived: waived.clone() };
-            let head = session.next_head(now, Cause::TrustActivate(turn), |head| head.trust = lines)?;
-            let mut turned = turned(staged.bundle.body(), grace, head.version);
-            turned.replaces = former;
-            Ok((Handed::of(session.seal(&head)?), turned))
+            let next = session.next_head(now, Cause::TrustActivate(turn), |head| head.trust = lines)?;
+            let what = Turned { replaces: former, ..turned(staged.bundle.body(), grace, next.head.version) };
+            Ok(Unsigned { objects: Vec::new(), next: Some(next), what })
         })
         .await
-    }
+}
 
-    /// Takes the last turn back: a new version with the roots that were there before it.
-    pub async fn roll_back_trust<T: InDomain>(
-        &mut self,
-        keys: &SignerKeys,
-        grace: Seconds,
-    ) -> Result<Made<Turned>, OperateError> {
-        let (told, versions) = (self.issuers().await?, self.all_versions::<T>().await?);
-        self.publish(keys, |session, now| {
+/// Takes the last turn back: a new version with the roots that were there before it.
+pub async fn roll_back<T: InDomain>(session: &mut Session, keys: &SignerKeys, grace: Seconds) -> Result<Made<Turned>> {
+    let (told, versions) = (issuers::told(session).await?, versions::all::<T>(session).await?);
+    session
+        .publish(keys, |session, now| {
             let lines = session.lines();
             let (bad, former) = trust::reverted(&lines, T::DOMAIN).map_err(Unturned::from)?;
             let (bad, former) = (bad.version, former.version);
             // Asked twice, the same word must not bring back what it took away.
-            let reverts =
-                versions.here.iter().find(|it| it.line.version == bad).and_then(|it| it.bundle.body().reverts);
-            if reverts == Some(former) {
+            let taken = versions.here.iter().find(|it| it.line.version == bad);
+            if taken.and_then(|it| it.bundle.body().reverts) == Some(former) {
                 return Err(Unturned::AlreadyBack { version: bad, reverts: former }.into());
             }
             // The version that goes may be missing; the one that comes back may not.
             let before = versions.clone().need(former)?;
-            let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?;
-            let mut body = session.draft_bundle::<T>(before.bundle.pem(), now)?;
+            let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?.bundle;
+            let mut body = draft_bundle::<T>(session, before.pem(), now)?;
             body.reverts = Some(bad);
-            let roots = before.bundle.roots();
-            body.issuers = session.known_under(&told, &before.bundle.body().issuers, (&roots, now));
-            body.outside.clone_from(&before.bundle.body().outside);
+            body.issuers = issuers::known_under(&session.known, &told, &before, now);
+            body.outside.clone_from(&before.body().outside);
             let bundle = session.seal(check_room(&body)?)?;
-            let step = Step::Rollback { bundle: bundle.digest(), reverts: bad, grace };
-            let lines = session.step(T::DOMAIN, step, now)?;
+            let back = Step::Rollback { bundle: bundle.digest(), reverts: bad, grace };
+            let lines = step(session, T::DOMAIN, back, now)?;
             let grace = grace_of(&lines, T::DOMAIN, bad);
             let turn = Turn { grace, ..turn_of(&body) };
-            let head = session.next_head(now, Cause::TrustRollback(turn), |head| head.trust = lines)?;
-            let turned = turned(&body, grace, head.version);
-            Ok((Handed::with(vec![bundle], session.seal(&head)?), turned))
+            let next = session.next_head(now, Cause::TrustRollback(turn), |head| head.trust = lines)?;
+            let what = turned(&body, grace, next.head.version);
+            Ok(Unsigned { objects: vec![bundle], next: Some(next), what })
         })
         .await
-    }
+}
 
-    /// The next version of a domain with these roots, in the place of the one in use.
-    pub(super) fn draft_bundle<T: InDomain>(&self, roots: &str, now: Timestamp) -> Result<BundleBody, OperateError> {
-        let (lines, org) = (self.lines(), &self.known.founding.record.name);
-        let version = trust::next_version(&lines, T::DOMAIN);
-        let replaces = trust::active(&lines, T::DOMAIN).map(|line| line.version);
-        let body = Bundle::<T>::draft((version, replaces), org, self.hosts(), roots, now);
-        body.map_err(|why| Unturned::NotCertified { version, why: why.to_string() }.into())
-    }
+/// The next version of a domain with these roots, in the place of the one in use.
+pub(super) fn draft_bundle<T: InDomain>(session: &Session, roots: &str, now: Timestamp) -> Result<BundleBody> {
+    let (lines, known) = (session.lines(), &session.known);
+    let version = trust::next_version(&lines, T::DOMAIN);
+    let replaces = trust::active(&lines, T::DOMAIN).map(|line| line.version);
+    let body = Bundle::<T>::draft((version, replaces), &known.founding.record.name, hosts(known), roots, now);
+    body.map_err(|why| Unturned::NotCertified { version, why }.into())
+}
 
-    /// The names of the gateways.
-    pub(super) fn hosts(&self) -> Vec<Host> {
-        let hosts: BTreeSet<&Host> = self.mandates().iter().flat_map(|mandate| &mandate.hosts).collect();
-        hosts.into_iter().cloned().collect()
-    }
+/// The names of the gateways.
+pub(super) fn hosts(known: &Known) -> Vec<Host> {
+    let hosts: BTreeSet<&Host> = known.head.head.mandates.iter().flat_map(|mandate| &mandate.hosts).collect();
+    hosts.into_iter().cloned().collect()
+}
 
-    pub(super) fn step(&self, domain: Domain, step: Step, now: Timestamp) -> Result<Vec<TrustLine>, OperateError> {
-        let lines = trust::step(&self.lines(), domain, step, now);
-        Ok(lines.map_err(Unturned::from)?)
-    }
+pub(super) fn step(session: &Session, domain: Domain, step: Step, now: Timestamp) -> Result<Vec<TrustLine>, Unturned> {
+    Ok(trust::step(&session.lines(), domain, step, now)?)
 }
 
 /// A bundle with more would be refused by everybody, and say nothing of why.
-pub(crate) fn check_room(body: &BundleBody) -> Result<&BundleBody, Unturned> {
+pub(super) fn check_room(body: &BundleBody) -> Result<&BundleBody, Unturned> {
     match body.issuers.len() {
         many if many > MAX_ISSUERS => Err(Unturned::TooManyGateways(many)),
         _ => Ok(body),
@@ -201,12 +206,12 @@ fn grace_of(lines: &[TrustLine], domain: Domain, version: u64) -> Option<Grace> 
 }
 
 /// A version in the place of the one before it.
-pub(crate) const fn turn_of(body: &BundleBody) -> Turn {
+const fn turn_of(body: &BundleBody) -> Turn {
     let (version, replaces) = (body.trust_bundle_version, body.replaces_version);
     Turn { domain: body.domain, version, replaces, grace: None, waived: Vec::new() }
 }
 
-pub(crate) fn turned(body: &BundleBody, grace: Option<Grace>, head: u64) -> Turned {
+pub(super) fn turned(body: &BundleBody, grace: Option<Grace>, head: u64) -> Turned {
     Turned {
         domain: body.domain,
         version: body.trust_bundle_version,

@@ -7,11 +7,10 @@ use identity::head::TrustLine;
 use identity::id::Fingerprint;
 use identity::principal::SignerName;
 use identity::trust::{self, BadStep};
+use wire::known::Known;
 
-use crate::session::bundles;
-use crate::session::desk::Desk;
-use crate::session::error::trust::Unturned;
-use crate::session::{OperateError, Session};
+use crate::pending::signed_by;
+use crate::session::{Result, Session, Unturned, bundles};
 
 /// One version of the roots of a domain, and where it stands.
 #[derive(Debug, Clone)]
@@ -32,82 +31,102 @@ pub struct Versions<D: InDomain> {
 
 impl<D: InDomain> Versions<D> {
     /// What there is, if nothing lacks that is trusted.
-    pub fn trusted(self) -> Result<Vec<Version<D>>, OperateError> {
-        let missing: Vec<_> = self.missing.iter().filter(|line| line.state.is_trusted()).map(bundles::name).collect();
+    pub fn trusted(self) -> Result<Vec<Version<D>>> {
+        let missing: Vec<_> = self.missing.iter().filter(|line| line.state.is_trusted()).map(name).collect();
         if missing.is_empty() { Ok(self.here) } else { Err(Unturned::BundleMissing(missing).into()) }
     }
 
     /// One that is needed.
-    pub fn need(self, version: u64) -> Result<Option<Version<D>>, OperateError> {
+    pub fn need(self, version: u64) -> Result<Option<Version<D>>> {
         if let Some(line) = self.missing.iter().find(|line| line.version == version) {
-            return Err(Unturned::BundleMissing(vec![bundles::name(line)]).into());
+            return Err(Unturned::BundleMissing(vec![name(line)]).into());
         }
         Ok(self.here.into_iter().find(|it| it.line.version == version))
     }
 }
 
-impl<D: Desk> Session<D> {
-    /// Every version of one domain that the head names. The gateway's word alone does not count. What is trusted no more
-    /// may be read from what this home keeps; what is trusted the gateway must have.
-    pub async fn all_versions<T: InDomain>(&mut self) -> Result<Versions<T>, OperateError> {
-        let told = self.told_bundles().await?;
-        let mut versions = Versions { here: Vec::new(), missing: Vec::new() };
-        for line in trust::of(&self.lines(), T::DOMAIN) {
-            let told = told.iter().find(|envelope| envelope.digest() == line.bundle).cloned();
-            let kept = || self.folder.kept_bundle(line.bundle).filter(|_| !line.state.is_trusted());
-            let read = told.or_else(kept).and_then(|envelope| Some((self.known.open_bundle(&envelope)?, envelope)));
-            match read {
-                Some((bundle, envelope)) => {
-                    let signed_by = self.signed(&envelope);
-                    versions.here.push(Version { line, bundle, signed_by });
-                }
-                None => versions.missing.push(line),
+fn name(line: &TrustLine) -> String {
+    format!("{} {}", line.domain.word(), line.version)
+}
+
+/// Every version of one domain that the head names. The gateway's word alone does not count. What is trusted no more
+/// may be read from what this home keeps; what is trusted the gateway must have.
+pub async fn all<T: InDomain>(session: &mut Session) -> Result<Versions<T>> {
+    let told = bundles::told(session).await?;
+    let mut versions = Versions { here: Vec::new(), missing: Vec::new() };
+    for line in trust::of(&session.lines(), T::DOMAIN) {
+        let told = told.iter().find(|envelope| envelope.digest() == line.bundle).cloned();
+        let kept = || session.folder.kept_bundle(line.bundle).filter(|_| !line.state.is_trusted());
+        let read = told.or_else(kept).and_then(|envelope| Some((session.known.open_bundle(&envelope)?, envelope)));
+        match read {
+            Some((bundle, envelope)) => {
+                versions.here.push(Version { line, bundle, signed_by: signers_of(&session.known, &envelope) });
             }
+            None => versions.missing.push(line),
         }
-        Ok(versions)
     }
+    Ok(versions)
+}
 
-    /// The same, where every version that is trusted is needed.
-    pub async fn versions<T: InDomain>(&mut self) -> Result<Vec<Version<T>>, OperateError> {
-        self.all_versions().await?.trusted()
-    }
+/// Whose signatures on a bundle hold, of the set that it counts under.
+fn signers_of(known: &Known, envelope: &Envelope) -> Vec<SignerName> {
+    let sets = known.signer_sets();
+    let met = sets.iter().find(|set| set.open::<BundleBody>(envelope).is_ok());
+    met.map(|set| signed_by(&set.quorum, envelope)).unwrap_or_default()
+}
 
-    /// Whose signatures on a bundle hold, of the set that it counts under.
-    fn signed(&self, envelope: &Envelope) -> Vec<SignerName> {
-        let sets = self.known.signer_sets();
-        let met = sets.iter().find(|set| set.open::<BundleBody>(envelope).is_ok());
-        let names = met.map(|set| {
-            let keys = envelope.signers_among(&set.quorum.keys());
-            let signers = set.quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
-            signers.map(|signer| signer.name.clone()).collect()
-        });
-        names.unwrap_or_default()
-    }
+async fn active<T: InDomain>(session: &mut Session) -> Result<Option<Version<T>>> {
+    let active = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
+    all::<T>(session).await?.need(active.unwrap_or_default())
+}
 
-    /// The endpoint root that a code pins: the one in use.
-    pub async fn pinned_root(&mut self) -> Result<Fingerprint, OperateError> {
-        let active = trust::active(&self.lines(), Endpoint::DOMAIN).map(|line| line.version);
-        let active = self.all_versions::<Endpoint>().await?.need(active.unwrap_or_default())?;
-        let pinned = active.and_then(|version| version.bundle.fingerprints().next());
-        Ok(pinned.unwrap_or_else(|| self.known.founding.endpoint_fingerprint()))
-    }
+pub(crate) async fn in_use<T: InDomain>(session: &mut Session) -> Result<Version<T>> {
+    let found = active::<T>(session).await?;
+    found.ok_or_else(|| Unturned::Step(BadStep::NothingActive(T::DOMAIN.word())).into())
+}
 
-    /// The outside roots that go on with the next version, and that lines are made with.
-    pub async fn outside_in_use<T: InDomain>(&mut self) -> Result<Vec<OutsideRoot>, OperateError> {
-        Ok(self.version_in_use::<T>().await?.bundle.body().outside.clone())
-    }
+/// The endpoint root that a code pins: the one in use.
+pub(crate) async fn pinned_root(session: &mut Session) -> Result<Fingerprint> {
+    let pinned = active::<Endpoint>(session).await?.and_then(|version| version.bundle.fingerprints().next());
+    Ok(pinned.unwrap_or_else(|| session.known.founding.endpoint_fingerprint()))
+}
 
-    pub async fn version_in_use<T: InDomain>(&mut self) -> Result<Version<T>, OperateError> {
-        let active = trust::active(&self.lines(), T::DOMAIN).map(|line| line.version);
-        let found = self.all_versions::<T>().await?.need(active.unwrap_or_default())?;
-        found.ok_or_else(|| Unturned::Step(BadStep::NothingActive(T::DOMAIN.word())).into())
-    }
+/// The outside roots that go on with the next version, and that lines are made with.
+pub(crate) async fn outside_in_use<T: InDomain>(session: &mut Session) -> Result<Vec<OutsideRoot>> {
+    Ok(in_use::<T>(session).await?.bundle.body().outside.clone())
+}
 
-    /// All endpoint roots that are trusted now: with these, a download goes on through a rotation.
-    pub async fn endpoint_roots_pem(&mut self) -> Result<String, OperateError> {
-        self.version_in_use::<Endpoint>().await?;
-        let versions = self.all_versions::<Endpoint>().await?.here;
-        let trusted = versions.iter().filter(|version| version.line.state.is_trusted()).map(|version| &version.bundle);
-        Ok(certificate::to_pem(Roots::of_all(trusted).certificates()))
+/// All endpoint roots that are trusted now: with these, a download goes on through a rotation.
+pub(crate) async fn endpoint_roots_pem(session: &mut Session) -> Result<String> {
+    in_use::<Endpoint>(session).await?;
+    let versions = all::<Endpoint>(session).await?.here;
+    let trusted = versions.iter().filter(|version| version.line.state.is_trusted()).map(|version| &version.bundle);
+    Ok(certificate::to_pem(Roots::of_all(trusted).certificates()))
+}
+
+/// What another head said of trust that the one in force does not know, in words.
+pub fn turned_elsewhere(session: &Session) -> Vec<String> {
+    let head = &session.known.head.head;
+    let (own, mut all) = (&head.trust, Vec::new());
+    for line in &session.lines() {
+        let (version, word, state) = (line.version, line.domain.word(), line.state.word());
+        let before = own.iter().find(|it| it.is_same(line));
+        if before.is_some_and(|it| it.state == line.state && it.distrusted == line.distrusted) {
+            continue;
+        }
+        let theft = if line.distrusted { ", its root was stolen" } else { "" };
+        let number = if own.iter().any(|it| it.has_number_of(line) && !it.is_same(line)) {
+            " (two bundles were given this number; of these only one is used, ever)"
+        } else {
+            ""
+        };
+        let was = before.map_or("not listed", |it| it.state.word());
+        all.push(format!(
+            "version {version} of `{word}` is {state}{theft} by a head that was published at another gateway at the same \
+             time; the head in force, {}, says {was}{number}. The next head says {state}: freehold refresh; then look: \
+             freehold trust list",
+            head.version
+        ));
     }
+    all
 }

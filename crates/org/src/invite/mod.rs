@@ -173,7 +173,15 @@ pub enum Approval {
     Human,
 }
 
+/// How the invite of a standing pattern is labeled, before its name.
+pub const PATTERN: &str = "fleet pattern ";
+
 impl Invite {
+    /// The standing pattern of the fleet that it was made for. Nobody was ever handed its code.
+    pub fn pattern(&self) -> Option<Name> {
+        self.label.strip_prefix(PATTERN).filter(|_| self.kind == InviteKind::Pattern)?.parse().ok()
+    }
+
     /// What may be spent in the chain of this voice.
     pub fn right_of(&self, voice: PublicKey) -> Option<Uses> {
         self.rights.iter().find(|right| right.voice == voice).map(|right| right.uses)

@@ -14,6 +14,7 @@ use gateway::store::folder::GatewayFolder;
 use manifest::example::Setting;
 use manifest::source::schema;
 use operate::folder::OperatorFolder;
+use operate::publish::fleet;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -73,7 +74,7 @@ impl Init {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not write an example fleet";
         let (setting, known) = setting(common, doing)?;
-        let files = operate::publish::fleet::init(&self.dir, &setting).map_err(|why| fleet_failure(doing, &why))?;
+        let files = fleet::init(&self.dir, &setting).map_err(|why| fleet_failure(doing, &why))?;
         let (org, org_id, folder) = (setting.org.to_string(), setting.id.to_string(), self.dir.display().to_string());
         let told = Told { folder, files, org, org_id, known };
         show(common.json, &told, || {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ground::file::Access;
+use operate::publish::plan;
 use terminal::failure::Failure;
 use terminal::show::show;
 
@@ -35,7 +36,7 @@ impl Plan {
         let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
         let common = &common.about(&fleet.org.name);
         let mut session = common.session(doing).await?;
-        let prepared = session.plan_fleet(&fleet, planning::progress("folding entries:")).await;
+        let prepared = plan::fleet(&mut session, &fleet, planning::progress("folding entries:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
         if let Some(file) = &self.save_members {
             let members: Vec<_> = prepared.members.iter().map(|member| &member.known).collect();

@@ -7,10 +7,14 @@ use ground::clock;
 use identity::head::Head;
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use operate::invite::patterns;
+use operate::publish::heads;
 use operate::publish::heads::FleetDraft;
+use operate::publish::plan;
 use operate::publish::plan::Prepared;
 use operate::publish::watch::Watch;
 use operate::session::Session;
+use operate::session::stage::stage;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
@@ -18,7 +22,6 @@ use terminal::show::show;
 
 use crate::commands::fleet::check::read_fleet;
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 use crate::planning;
 use crate::tree;
 use crate::waiting::{self, Left, Waiting, foretell, leave, leave_more};
@@ -72,7 +75,7 @@ impl Publish {
         let common = &common.about(&fleet.org.name);
         let git = planning::git_state(folder.root(), self.dirty, doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
-        let prepared = session.plan_fleet(&fleet, planning::progress("folding entries:")).await;
+        let prepared = plan::fleet(&mut session, &fleet, planning::progress("folding entries:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
         if !common.json {
             eprintln!("{}\n{}", planning::in_words(&session, &prepared), planning::git_words(&git));
@@ -92,12 +95,13 @@ impl Publish {
             svid_life: fleet.org.svid_life,
             closes: prepared.patterns.closes.keys().copied().collect(),
         };
-        let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
+        let staged = stage(&mut session, &prepared.compiled, planning::progress("handing in:")).await;
         staged.map_err(|why| failure(doing, &why))?;
-        let made =
-            session.publish_fleet(&keys, &prepared.compiled, &draft).await.map_err(|why| failure(doing, &why))?;
+        let made = heads::publish(&mut session, &keys, &prepared.compiled, &draft)
+            .await
+            .map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
-        let opened = session.open_patterns(&keys, &prepared.patterns).await;
+        let opened = patterns::open(&mut session, &keys, &prepared.patterns).await;
         let opened = opened.map_err(|why| failure("it is published, but its patterns are not open", &why))?;
         let patterns = leave_more(common, doing, &session.known, &opened)?;
         let sent = pending.waiting().is_none();
@@ -119,7 +123,7 @@ struct TreeTold {
 }
 
 /// The head in force, as files: nothing is signed.
-async fn write_tree(common: &Common, session: &mut Session<AnyDesk>, to: &Path) -> Result<(), Failure> {
+async fn write_tree(common: &Common, session: &mut Session, to: &Path) -> Result<(), Failure> {
     store_tree(session, to).await?;
     let head = session.known.head.head.version;
     let told = TreeTold { tree: to.display().to_string(), head, published: false };
@@ -132,9 +136,9 @@ async fn write_tree(common: &Common, session: &mut Session<AnyDesk>, to: &Path) 
     Ok(())
 }
 
-async fn store_tree(session: &mut Session<AnyDesk>, to: &Path) -> Result<(), Failure> {
+async fn store_tree(session: &mut Session, to: &Path) -> Result<(), Failure> {
     let doing = format!("could not write the tree to `{}`", to.display());
-    let contents = session.tree(clock::now(), planning::progress("sealing:")).await;
+    let contents = operate::publish::tree::tree(session, clock::now(), planning::progress("sealing:")).await;
     let contents = contents.map_err(|why| failure(&doing, &why))?;
     let files = wire::tree::files(&session.known, &contents).map_err(|why| Failure::new(&doing, &why))?;
     let ours = |folder: &Path| {
@@ -180,17 +184,17 @@ struct Told {
 }
 
 /// Watches if there is something to watch, prints, and ends as it went.
-pub async fn finish(common: &Common, session: &mut Session<AnyDesk>, outcome: Outcome<'_>) -> Result<(), Failure> {
+pub async fn finish(common: &Common, session: &mut Session, outcome: Outcome<'_>) -> Result<(), Failure> {
     let Outcome { doing, head, pending, patterns, prepared, how } = outcome;
-    let served = matches!(session.desk(), AnyDesk::Remote(_));
+    let served = session.is_served();
     let watched = pending.waiting().is_none() && !how.no_wait && served;
     let mut fates = Fates::new();
     if watched {
         if !common.json {
             eprintln!("head {} is published; nodes take it in:", head.version);
         }
-        let offered = (prepared.compiled.leaves.as_slice(), &prepared.compiled.manifests);
-        let mut watch = Watch::new((head.version, head.issued_at.min(clock::now())), offered, prepared.last_seen());
+        let (since, offered) = (head.issued_at.min(clock::now()), &prepared.compiled);
+        let mut watch = Watch::new(head.version, since, &offered.leaves, &offered.manifests, prepared.last_seen());
         let seen = watching::watch(session, &mut watch, how.wait, common.json).await;
         fates = seen.map_err(|why| failure("it is published, but could not be watched", &why))?;
     }

@@ -1,6 +1,8 @@
 //! `freehold rollback`: a new head that says again what an earlier one said of the fleet.
 
 use clap::Args;
+use operate::publish::{plan, rollback};
+use operate::session::stage::stage;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -36,11 +38,11 @@ impl Rollback {
             return self.look(common, doing).await;
         }
         let (mut session, keys) = common.signing_session(doing).await?;
-        let to = session.head_before(self.to).await.map_err(|why| failure(doing, &why))?;
+        let to = rollback::head_before(&mut session, self.to).await.map_err(|why| failure(doing, &why))?;
         let Some(root) = to.members else {
             return Err(Failure::refused(doing, format!("head {} published no fleet", to.version)));
         };
-        let prepared = session.plan_rollback(root, planning::progress("folding entries:")).await;
+        let prepared = plan::rollback(&mut session, root, planning::progress("folding entries:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
         if !common.json {
             let commit = to.fleet.as_ref().and_then(|fleet| fleet.commit.as_ref());
@@ -51,9 +53,9 @@ impl Rollback {
         prepared.check_gone(&self.how.without).map_err(|why| failure(doing, &why))?;
         foretell(common, &mut session, self.how.yes).await;
         confirm(self.how.yes, doing, "Go back to it?")?;
-        let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
+        let staged = stage(&mut session, &prepared.compiled, planning::progress("handing in:")).await;
         staged.map_err(|why| failure(doing, &why))?;
-        let made = session.roll_back(&keys, (&prepared.compiled, &to), prepared.root_before()).await;
+        let made = rollback::roll_back(&mut session, &keys, &prepared.compiled, &to, prepared.root_before()).await;
         let made = made.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
         finish(
@@ -67,9 +69,9 @@ impl Rollback {
     /// Nothing is signed.
     async fn look(&self, common: &Common, doing: &str) -> Result<(), Failure> {
         let mut session = common.session(doing).await?;
-        let to = session.head_before(self.to).await.map_err(|why| failure(doing, &why))?;
+        let to = rollback::head_before(&mut session, self.to).await.map_err(|why| failure(doing, &why))?;
         let root = to.members.ok_or_else(|| Failure::refused(doing, "that head published no fleet"))?;
-        let prepared = session.plan_rollback(root, planning::progress("folding entries:")).await;
+        let prepared = plan::rollback(&mut session, root, planning::progress("folding entries:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
         show(common.json, &planning::as_facts(&session, &prepared), || {
             let (words, root) = (planning::in_words(&session, &prepared), prepared.compiled.root);

@@ -6,6 +6,7 @@ use identity::head::Mandate;
 use identity::principal::NodeName;
 use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
+use operate::gateway::mandate;
 use operate::gateway::mandate::MandateWish;
 use serde::Serialize;
 use terminal::confirm::confirm;
@@ -62,7 +63,7 @@ impl From<&Mandate> for MandateTold {
 impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let session = common.session("could not list the mandates").await?;
-        let mandates: Vec<MandateTold> = session.mandates().iter().map(MandateTold::from).collect();
+        let mandates: Vec<MandateTold> = session.known.head.head.mandates.iter().map(MandateTold::from).collect();
         show(common.json, &mandates, || {
             let row = |told: &MandateTold| {
                 let (names, hosts) = (told.names.join(" "), told.hosts.join(" "));
@@ -119,16 +120,17 @@ impl Change {
         let (mut session, keys) = common.signing_session(&doing).await?;
         let names = if self.names.is_empty() { None } else { Some(self.names) };
         let wish = MandateWish { names, svid_ttl: self.svid_ttl, lasts: self.lasts };
-        let known = session.mandates().iter().find(|mandate| mandate.gateway == self.node);
+        let known = session.known.head.head.mandates.iter().find(|mandate| mandate.gateway == self.node);
         let known =
             known.ok_or_else(|| Failure::failed(&doing, "it has no mandate").hint("see: freehold mandate list"))?;
-        let next = wish.apply(known, clock::now()).map_err(|why| failure(&doing, &why))?;
+        let next = wish.apply(known, clock::now()).map_err(|why| failure(&doing, &why.into()))?;
         if !common.json {
             eprintln!("{}", in_words(&MandateTold::from(&next)));
         }
         foretell(common, &mut session, self.yes).await;
         confirm(self.yes, &doing, "Sign it?")?;
-        let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(|why| failure(&doing, &why))?;
+        let made =
+            mandate::change(&mut session, &keys, &self.node, &wish).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let result = Changed { mandate: MandateTold::from(&made.what), pending };
         show(common.json, &result, || told(result.pending.waiting(), || "in force".to_owned()));

@@ -18,9 +18,9 @@ use identity::principal::NodeName;
 use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
 use ledger::views::NodeView;
+use operate::gateway;
 use operate::gateway::GatewayWish;
 use operate::session::Session;
-use operate::session::desk::Desk;
 use org::gateway::CheckedRequest;
 use renew::Renew;
 use reopen::{ForkTold, Reopen};
@@ -32,7 +32,7 @@ use terminal::table::{or_dash, table};
 use wire::control::PeerView;
 
 use crate::home::{Common, failure};
-use crate::rooting::open_roots;
+use crate::rooting::certify_new;
 use crate::waiting::{Left, foretell, foretell_of, leave, told};
 
 #[derive(Debug, Subcommand)]
@@ -113,10 +113,11 @@ impl Add {
         let request: Envelope = serde_json::from_slice(&bytes)
             .map_err(|why| Failure::failed(doing, format!("`{}` is no request: {why}", self.request.display())))?;
         let (mut session, keys) = common.signing_session(doing).await?;
-        let checked = session.check_gateway_request(&request).await;
+        let checked = gateway::check_request(&mut session, &request).await;
         let (checked, node) = checked.map_err(|why| failure(doing, &why))?;
         let wish = GatewayWish { names: self.names, svid_ttl: self.svid_ttl, lasts: self.lasts };
-        let mandate = session.mandate_for(&checked, &wish, clock::now()).map_err(|why| failure(doing, &why))?;
+        let mandate = gateway::mandate_for(&session.known, &checked, &wish, clock::now())
+            .map_err(|why| failure(doing, &why.into()))?;
         if !common.json {
             eprintln!("{}", who(&checked, &node, &mandate));
         }
@@ -127,15 +128,17 @@ impl Add {
         }
         foretell(common, &mut session, self.yes).await;
         confirm(self.yes, doing, "Make it a gateway?")?;
-        let opened = open_roots(common, &mut session, self.roots, doing).await?;
-        let absent: Vec<TrustLine> = opened.identity.absent.iter().chain(&opened.endpoint.absent).cloned().collect();
+        let mut papers =
+            gateway::papers::requested(&mut session, &checked).await.map_err(|why| failure(doing, &why))?;
+        let absent = certify_new(common, &session, self.roots, (&mandate.gateway, &mut papers), doing)?;
         for line in absent.iter().filter(|_| !common.json) {
             eprintln!("{}", without_root(&mandate.gateway, line));
         }
-        let made = session.add_gateway(&keys, (&checked, &wish), &opened).await.map_err(|why| failure(doing, &why))?;
-        drop(opened);
+        let made =
+            gateway::add(&mut session, &keys, &checked, &wish, &papers).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
         let (mandate, grant) = made.what;
+        let grant = grant.ok_or_else(|| renew::no_certificate(doing))?;
         let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
         file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
         let result = Added {
@@ -143,7 +146,7 @@ impl Add {
             addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
             until: mandate.not_after.to_string(),
             grant: out.display().to_string(),
-            uncertified: absent.iter().map(|line| format!("{} {}", line.domain.word(), line.version)).collect(),
+            uncertified: absent.iter().map(named).collect(),
             pending,
         };
         show(common.json, &result, || {
@@ -156,6 +159,11 @@ impl Add {
         });
         Ok(())
     }
+}
+
+/// A version of the roots of a domain.
+fn named(line: &TrustLine) -> String {
+    format!("{} {}", line.domain.word(), line.version)
 }
 
 /// What it cannot be given here, and what comes of that.
@@ -221,10 +229,13 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the gateways";
         let mut session = common.session(doing).await?;
-        let peers = session.peers().await.map_err(|why| failure(doing, &why))?;
-        let nodes = session.nodes().await.map_err(|why| failure(doing, &why))?;
+        let peers = gateway::peers(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let nodes = operate::node::all(&mut session).await.map_err(|why| failure(doing, &why))?;
         let gateways: Vec<_> = session
-            .mandates()
+            .known
+            .head
+            .head
+            .mandates
             .iter()
             .enumerate()
             .map(|(nth, it)| row(&session, nth == 0, it, (&peers, &nodes)))
@@ -249,19 +260,14 @@ impl List {
     }
 }
 
-fn row<D: Desk>(
-    session: &Session<D>,
-    first: bool,
-    mandate: &Mandate,
-    (peers, nodes): (&[PeerView], &[NodeView]),
-) -> GatewayTold {
+fn row(session: &Session, first: bool, mandate: &Mandate, (peers, nodes): (&[PeerView], &[NodeView])) -> GatewayTold {
     let now = clock::now();
     let asked = mandate.gateway == session.survey.gateway;
     let peer = peers.iter().find(|peer| peer.gateway == mandate.gateway);
     let node = nodes.iter().rfind(|node| node.name == mandate.gateway);
     let seen = node.and_then(|node| node.observed.last_seen);
     let problem = peer.and_then(|peer| peer.problem.clone());
-    let fork = session.fork_of(mandate.voice).map(ForkTold::of);
+    let fork = operate::gateway::reopen::fork(session, mandate.voice).map(ForkTold::of);
     let state = if !mandate.is_active(now) {
         "over"
     } else if fork.is_some() {
@@ -320,15 +326,15 @@ impl Move {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not move to `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let made = session.move_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
+        let made = gateway::move_first(&mut session, &keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let mut not_yet = Vec::new();
         if pending.waiting().is_none() {
             let wait = if self.no_wait { Seconds(0) } else { self.wait };
-            not_yet = watch(&mut session, (made.what, wait), common.json, &doing).await?;
+            not_yet = watch(&mut session, (made.what.version, wait), common.json, &doing).await?;
         }
         let not_yet = not_yet.iter().map(ToString::to_string).collect();
-        let result = Moved { gateway: self.node.to_string(), head: made.what, not_yet, pending };
+        let result = Moved { gateway: self.node.to_string(), head: made.what.version, not_yet, pending };
         show(common.json, &result, || {
             told(result.pending.waiting(), || {
                 let known = if result.not_yet.is_empty() {
@@ -347,8 +353,8 @@ impl Move {
 }
 
 /// Waits until every node has said that it has the head; those who have not.
-async fn watch<D: Desk>(
-    session: &mut Session<D>,
+async fn watch(
+    session: &mut Session,
     (version, wait): (u64, Seconds),
     quiet: bool,
     doing: &str,
@@ -356,7 +362,7 @@ async fn watch<D: Desk>(
     let until = Instant::now() + Duration::from_secs(wait.0);
     let mut told = usize::MAX;
     loop {
-        let not_yet = session.not_yet_at(version).await.map_err(|why| failure(doing, &why))?;
+        let not_yet = gateway::not_yet_at(session, version).await.map_err(|why| failure(doing, &why))?;
         if not_yet.is_empty() || Instant::now() >= until {
             return Ok(not_yet);
         }
@@ -400,7 +406,7 @@ impl Remove {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not remove the gateway `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let peers = session.peers().await.map_err(|why| failure(&doing, &why))?;
+        let peers = gateway::peers(&mut session).await.map_err(|why| failure(&doing, &why))?;
         if !common.json {
             let peer = peers.iter().find(|peer| peer.gateway == self.node);
             let apart = peer.filter(|peer| peer.problem.is_some() || peer.last_exchange.is_none() || peer.behind > 0);
@@ -417,11 +423,12 @@ impl Remove {
                 self.node
             );
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_removal(&self.node, now)).await;
+        foretell_of(common, &mut session, self.yes, |session, now| gateway::draft_removal(session, &self.node, now))
+            .await;
         confirm(self.yes, &doing, "Remove it?")?;
-        let made = session.remove_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
+        let made = gateway::remove(&mut session, &keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
-        let result = Removed { gateway: self.node.to_string(), head: made.what, pending };
+        let result = Removed { gateway: self.node.to_string(), head: made.what.version, pending };
         show(common.json, &result, || {
             told(result.pending.waiting(), || {
                 format!("`{}` is no gateway any more (head {})", result.gateway, result.head)

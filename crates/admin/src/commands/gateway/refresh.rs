@@ -2,7 +2,9 @@
 
 use clap::Args;
 use ground::clock;
+use operate::publish::around;
 use operate::publish::around::Detour;
+use operate::publish::heads;
 use operate::replica::roll::names;
 use operate::session::Session;
 use operate::session::timely::Reliance;
@@ -12,7 +14,6 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 use crate::waiting::{Left, leave, told};
 
 #[derive(Debug, Args)]
@@ -65,8 +66,8 @@ impl Refresh {
         }
         let detour = self.plan(common, &mut session, doing).await?;
         let made = match &detour {
-            Some(detour) => session.go_round(&keys, detour).await,
-            None => session.refresh(&keys).await,
+            Some(detour) => around::go(&mut session, &keys, detour).await,
+            None => heads::refresh(&mut session, &keys).await,
         };
         let made = made.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
@@ -88,14 +89,9 @@ impl Refresh {
     }
 
     /// Shown first, and asked.
-    async fn plan(
-        &self,
-        common: &Common,
-        session: &mut Session<AnyDesk>,
-        doing: &str,
-    ) -> Result<Option<Detour>, Failure> {
+    async fn plan(&self, common: &Common, session: &mut Session, doing: &str) -> Result<Option<Detour>, Failure> {
         let Some(said) = &self.around else { return Ok(None) };
-        let detour = session.plan_around(said, clock::now()).await.map_err(|why| failure(doing, &why))?;
+        let detour = around::plan(session, said, clock::now()).await.map_err(|why| failure(doing, &why))?;
         if !common.json {
             eprintln!("{}", in_words(&detour));
         }

@@ -8,16 +8,19 @@ use ground::clock;
 use ground::file::{self, Access};
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use operate::gateway::mandate;
 use operate::gateway::mandate::MandateWish;
+use operate::gateway::papers;
 use operate::gateway::papers::Papers;
+use operate::gateway::papers::papers;
 use operate::session::Session;
-use operate::session::head::MANDATE;
+use operate::session::timely::MANDATE;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
+use super::named;
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 use crate::rooting::certify_lacking;
 use crate::waiting::{Left, leave, told};
 
@@ -62,19 +65,19 @@ impl Renew {
         let doing = format!("could not renew the mandate of `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
         let failed = |why| failure(&doing, &why);
-        let mut papers = session.papers(&self.node, clock::now()).await.map_err(failed)?;
-        let lacking = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
+        let mut papers = papers(&mut session, &self.node, clock::now()).await.map_err(failed)?;
+        let before = lacking(&papers);
         let mut grant = None;
-        if !lacking.is_empty() {
+        if !before.is_empty() {
             certify_lacking(common, &session, self.roots.clone(), (&self.node, &mut papers), &doing)?;
         }
-        let uncertified = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
-        let certified: Vec<_> = lacking.into_iter().filter(|version| !uncertified.contains(version)).collect();
+        let uncertified = lacking(&papers);
+        let certified: Vec<_> = before.into_iter().filter(|version| !uncertified.contains(version)).collect();
         if !certified.is_empty() {
             grant = self.hand(common, &session, &papers, &doing)?;
         }
         let wish = MandateWish { lasts: Some(self.lasts.unwrap_or(MANDATE)), ..MandateWish::default() };
-        let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(failed)?;
+        let made = mandate::change(&mut session, &keys, &self.node, &wish).await.map_err(failed)?;
         let renewed = Renewed {
             gateway: self.node.to_string(),
             until: made.what.not_after.to_string(),
@@ -92,14 +95,13 @@ impl Renew {
     fn hand(
         &self,
         common: &Common,
-        session: &Session<AnyDesk>,
+        session: &Session,
         papers: &Papers,
         doing: &str,
     ) -> Result<Option<String>, Failure> {
-        let grant = session.renewal(&self.node, papers).map_err(|why| failure(doing, &why))?;
+        let grant = papers::renewal(session, &self.node, papers).map_err(|why| failure(doing, &why))?;
         let Some(grant) = grant else {
-            return Err(Failure::failed(doing, "it has no certificate under a root in use, and none can be made here")
-                .hint("say where the root keys are: --roots DIR; or run this where they are"));
+            return Err(no_certificate(doing));
         };
         let folder = GatewayFolder::at(&common.home(), &session.known.founding.record.name);
         if folder.folder.exists() && folder.about().is_ok_and(|about| about.node == self.node) {
@@ -111,6 +113,16 @@ impl Renew {
         file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
         Ok(Some(out.display().to_string()))
     }
+}
+
+/// Versions of the roots under which its keys have no certificate.
+fn lacking(papers: &Papers) -> Vec<String> {
+    [papers.identity.lacking(), papers.endpoint.lacking()].concat().iter().map(named).collect()
+}
+
+pub fn no_certificate(doing: &str) -> Failure {
+    Failure::failed(doing, "it has no certificate under a root in use, and none can be made here")
+        .hint("say where the root keys are: --roots DIR; or run this where they are")
 }
 
 impl Renewed {

@@ -2,6 +2,8 @@
 
 use clap::Args;
 use identity::principal::NodeName;
+use operate::gateway::reopen;
+use operate::gateway::reopen::reopen;
 use operate::gateway::reopen::{Branch, Fork, Reopening};
 use serde::Serialize;
 use terminal::confirm::confirm;
@@ -97,15 +99,15 @@ impl Reopen {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not reopen `{}`", self.node);
         let (mut session, keys) = common.signing_session_on(&doing, true).await?;
-        let reopening = session.reopening(&self.node).await.map_err(|why| failure(&doing, &why))?;
+        let reopening = reopen::look(&mut session, &self.node).await.map_err(|why| failure(&doing, &why))?;
         if !common.json {
             eprintln!("{}", in_words(&reopening));
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_reopening(&reopening, now)).await;
+        foretell_of(common, &mut session, self.yes, |session, now| reopen::draft(session, &reopening, now)).await;
         confirm(self.yes, &doing, "End its chain, and have it begin another?")?;
-        let made = session.reopen_gateway(&keys, &reopening).await.map_err(|why| failure(&doing, &why))?;
+        let made = reopen(&mut session, &keys, &reopening).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
-        let result = Reopened::of(reopening, made.what, pending);
+        let result = Reopened::of(reopening, made.what.version, pending);
         show(common.json, &result, || {
             told(result.pending.waiting(), || {
                 let (gateway, head) = (&result.gateway, result.head);

@@ -11,6 +11,7 @@ use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
+use operate::invite;
 use operate::invite::InviteWish;
 use operate::invite::kinds::{Kind, Terms};
 use org::invite::carried::{BUNDLE, JoinBundle, JoinRequest};
@@ -174,7 +175,7 @@ async fn make(
     doing: &str,
 ) -> Result<Told, Failure> {
     let (mut session, keys) = common.signing_session(doing).await?;
-    let made = session.create_invite(&keys, wish).await.map_err(|why| failure(doing, &why))?;
+    let made = invite::create(&mut session, &keys, wish).await.map_err(|why| failure(doing, &why))?;
     let pending = leave(common, doing, &session.known, &made)?;
     let (invite, code) = made.what;
     let text = JoinBundle { code, name: name.clone() }.encode();

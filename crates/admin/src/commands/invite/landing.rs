@@ -37,7 +37,7 @@ impl Landing {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not write the page";
         let session = common.session(doing).await?;
-        let page = Page::of(&session, self.contact, clock::now());
+        let page = Page::of(&session.known, &session.survey.addresses, self.contact, clock::now());
         let path = self.out.join("index.html");
         let write = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         std::fs::create_dir_all(&self.out).map_err(|why| write(&why))?;

@@ -14,11 +14,13 @@ use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use ledger::views::InviteView;
+use operate::invite;
 use operate::invite::InviteWish;
+use operate::invite::line;
 use operate::invite::line::{Kit, Line};
-use operate::session::desk::Desk;
 use operate::session::{OperateError, Session};
 use operate::trust::stranded::Stranded;
+use operate::trust::stranded::stranded;
 use org::invite::{InviteKind, Uses};
 use serde::Serialize;
 use terminal::confirm::confirm;
@@ -124,7 +126,7 @@ impl Create {
         let doing = "could not create an invite";
         let wanted = self.terms.wanted(self.names, (self.uses, self.ttl), doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
-        let kit = session.line_kit().await.map_err(|why| failure(doing, &why))?;
+        let kit = line::kit(&mut session).await.map_err(|why| failure(doing, &why))?;
         let handing = if wanted.is_key() { self.handing.into_file() } else { self.handing };
         handing.check(kit.is_some(), doing)?;
         let wish = InviteWish {
@@ -141,7 +143,7 @@ impl Create {
             approvers: wanted.approvers,
             terms: wanted.terms,
         };
-        let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
+        let made = invite::create(&mut session, &keys, &wish).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
         let (invite, code) = made.what;
         let (gateways, code) = (code.gateways.clone(), code.encode());
@@ -192,7 +194,7 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the invites";
         let mut session = common.session(doing).await?;
-        let invites = session.invites().await.map_err(|why| failure(doing, &why))?;
+        let invites = invite::all(&mut session).await.map_err(|why| failure(doing, &why))?;
         let invites = Seen::all(&mut session, invites).await.map_err(|why| failure(doing, &why))?;
         let told: Vec<_> = invites.iter().map(told).collect();
         show(common.json, &told, || {
@@ -229,11 +231,11 @@ struct Seen {
 }
 
 impl Seen {
-    async fn all<D: Desk>(session: &mut Session<D>, views: Vec<InviteView>) -> Result<Vec<Self>, OperateError> {
+    async fn all(session: &mut Session, views: Vec<InviteView>) -> Result<Vec<Self>, OperateError> {
         // A pattern lets in also whoever comes with a newer code: it is open, whatever became of its own.
         let open = views.iter().filter(|view| state(view) == OPEN && view.kind != InviteKind::Pattern);
         let open: Vec<_> = open.map(|view| view.id).collect();
-        let mut stranded = session.stranded(&open).await?;
+        let mut stranded = stranded(session, &open).await?;
         Ok(views.into_iter().map(|view| Self { stranded: stranded.remove(&view.id), view }).collect())
     }
 
@@ -294,7 +296,7 @@ impl Show {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not show the invite `{}`", self.invite);
         let mut session = common.session(&doing).await?;
-        let invite = session.invite(&self.invite).await.map_err(|why| failure(&doing, &why))?;
+        let invite = invite::find(&mut session, &self.invite).await.map_err(|why| failure(&doing, &why))?;
         let seen = Seen::all(&mut session, vec![invite]).await.map_err(|why| failure(&doing, &why))?;
         for seen in &seen {
             show(common.json, &told(seen), || in_words(seen));
@@ -365,7 +367,7 @@ impl Revoke {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not revoke the invite `{}`", self.invite);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let invite = session.invite(&self.invite).await.map_err(|why| failure(&doing, &why))?;
+        let invite = invite::find(&mut session, &self.invite).await.map_err(|why| failure(&doing, &why))?;
         if invite.revoked {
             return Err(Failure::refused(&doing, "it is already revoked"));
         }
@@ -377,12 +379,12 @@ impl Revoke {
                 invite.joined.len()
             );
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_invite_revocation(invite.id, now))
+        foretell_of(common, &mut session, self.yes, |session, now| invite::draft_revocation(session, invite.id, now))
             .await;
         confirm(self.yes, &doing, "Revoke it?")?;
-        let made = session.revoke_invite(&keys, &invite).await.map_err(|why| failure(&doing, &why))?;
+        let made = invite::revoke(&mut session, &keys, invite.id).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
-        let head = made.what;
+        let head = made.what.version;
         let result = RevokedTold { id: invite.id.to_string(), revoked: pending.waiting().is_none(), head, pending };
         show(common.json, &result, || {
             waiting::told(result.pending.waiting(), || format!("revoked invite {} (head {head})", invite.id))

@@ -4,7 +4,9 @@ use clap::Args;
 use ground::clock;
 use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
-use operate::node::waive::Waived;
+use operate::node::waiting::decide;
+use operate::node::waive::{self, Waived, waive};
+use org::invite::approve::Verdict;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -44,14 +46,16 @@ impl Approve {
         let doing = "could not approve beforehand";
         let (mut session, keys) = common.signing_session(doing).await?;
         if let Some(wanted) = &self.end {
-            let shown = session.waiver(wanted).await.map_err(|why| failure(doing, &why))?;
+            let shown = waive::find(&mut session, wanted).await.map_err(|why| failure(doing, &why))?;
             confirm(self.yes, doing, &format!("End the waiver for {}?", listed(&shown.names)))?;
-            session.end_waiver(&keys, &shown).await.map_err(|why| failure(doing, &why))?;
+            // One signer's no is enough, and stands.
+            let ended = decide(&mut session, &keys, shown.id, Verdict::Deny).await;
+            ended.map_err(|why| failure(doing, &why))?;
             show(common.json, &shown, || format!("the waiver for {} is over", listed(&shown.names)));
             return Ok(());
         }
         let known = match &self.join {
-            Some(wanted) => Some(session.waiver(wanted).await.map_err(|why| failure(doing, &why))?),
+            Some(wanted) => Some(waive::find(&mut session, wanted).await.map_err(|why| failure(doing, &why))?),
             None => None,
         };
         if !common.json {
@@ -61,8 +65,8 @@ impl Approve {
         }
         confirm(self.yes, doing, "Approve them?")?;
         let waived = match known {
-            Some(shown) => session.join_waiver(&keys, shown).await,
-            None => session.waive(&keys, &self.names, self.ttl).await,
+            Some(shown) => waive::join(&mut session, &keys, shown).await,
+            None => waive(&mut session, &keys, &self.names, self.ttl).await,
         };
         let waived = waived.map_err(|why| failure(doing, &why))?;
         show(common.json, &waived, || {
@@ -86,7 +90,7 @@ impl Waivers {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the waivers";
         let mut session = common.session(doing).await?;
-        let waivers = session.waivers().await.map_err(|why| failure(doing, &why))?;
+        let waivers = waive::all(&mut session).await.map_err(|why| failure(doing, &why))?;
         show(common.json, &waivers, || {
             let now = clock::now();
             let row = |waived: &Waived| {

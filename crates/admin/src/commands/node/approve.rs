@@ -7,9 +7,8 @@ use ground::clock;
 use ground::plain::plain;
 use identity::id::Digest;
 use identity::principal::{NodeName, SignerName};
-use operate::node::waiting::{CutOff, Unclear, Waiting, begins, choose, pick};
+use operate::node::waiting::{CutOff, Unclear, Waiting, begins, choose, cut_off, decide, list, pick, speaker};
 use operate::session::Session;
-use operate::session::desk::Desk;
 use org::invite::approve::Verdict;
 use org::invite::words::Words;
 use serde::Serialize;
@@ -107,9 +106,9 @@ impl List {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list who waits";
         let mut session = common.session(doing).await?;
-        let (waiting, odd) = session.waiting().await.map_err(|why| failure(doing, &why))?;
+        let (waiting, odd) = operate::node::waiting::all(&mut session).await.map_err(|why| failure(doing, &why))?;
         warn(&odd);
-        let cut = session.all_cut_off().await.map_err(|why| failure(doing, &why))?;
+        let cut = cut_off(&mut session).await.map_err(|why| failure(doing, &why))?;
         let claims = waiting.iter().map(|one| Waits::Claim(Box::new(Told::of(one))));
         let told: Vec<_> = claims.chain(cut.iter().map(Waits::cut)).collect();
         show(common.json, &told, || {
@@ -233,22 +232,22 @@ impl Approve {
         let said = self.claim.join(" ");
         let doing = format!("could not approve `{said}`");
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let own = session.speaker(&keys).map_err(|why| failure(&doing, &why))?;
+        let own = speaker(&session, &keys).map_err(|why| failure(&doing, &why))?;
         let asked = self.find(common, &mut session, (&doing, &said)).await?;
         if asked.yes.contains(&own) {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
         }
         confirm(self.yes, &doing, asked.question)?;
         if let Some(cut) = &asked.cut {
-            let made = session.list_waiting(&keys, cut).await.map_err(|why| failure(&doing, &why))?;
+            let made = list(&mut session, &keys, cut).await.map_err(|why| failure(&doing, &why))?;
             let pending = waiting::leave(common, &doing, &session.known, &made)?;
-            let listed = Listed { name: cut.name.to_string(), head: made.what, pending };
+            let listed = Listed { name: cut.name.to_string(), head: made.what.version, pending };
             show(common.json, &listed, || {
                 waiting::told(listed.pending.waiting(), || format!("head {} lists `{}`", listed.head, listed.name))
             });
             return Ok(());
         }
-        session.decide(&keys, asked.about, Verdict::Approve).await.map_err(|why| failure(&doing, &why))?;
+        decide(&mut session, &keys, asked.about, Verdict::Approve).await.map_err(|why| failure(&doing, &why))?;
         let (yes, needs) = (asked.yes.iter().chain([&own]), asked.needs);
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
         let told = Decided {
@@ -274,10 +273,10 @@ impl Approve {
     async fn find(
         &self,
         common: &Common,
-        session: &mut Session<impl Desk>,
+        session: &mut Session,
         (doing, said): (&str, &str),
     ) -> Result<Asked, Failure> {
-        let (mut waiting, odd) = session.waiting().await.map_err(|why| failure(doing, &why))?;
+        let (mut waiting, odd) = operate::node::waiting::all(session).await.map_err(|why| failure(doing, &why))?;
         warn(&odd);
         waiting.retain(|one| self.key.as_deref().is_none_or(|key| begins(&one.claim.node_key, key)));
         match pick(&waiting, said) {
@@ -302,8 +301,8 @@ impl Approve {
             Err(Unclear::Several(several)) => Err(unclear(doing, &several)),
             Err(Unclear::Nobody) => {
                 let name: NodeName = said.parse().map_err(|_| nobody(doing))?;
-                let cut = session.cut_off(&name).await.map_err(|why| failure(doing, &why))?;
-                let cut = choose(cut, self.key.as_deref()).map_err(|several| rivals(doing, &several))?;
+                let cut = cut_off(session).await.map_err(|why| failure(doing, &why))?;
+                let cut = choose(cut, &name, self.key.as_deref()).map_err(|several| rivals(doing, &several))?;
                 let needs = session.known.signers.quorum.threshold();
                 if !common.json {
                     eprintln!("{}", cut_in_words(&cut));
@@ -321,7 +320,7 @@ impl Deny {
         let said = self.claim.join(" ");
         let doing = format!("could not deny `{said}`");
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let (waiting, odd) = session.waiting().await.map_err(|why| failure(&doing, &why))?;
+        let (waiting, odd) = operate::node::waiting::all(&mut session).await.map_err(|why| failure(&doing, &why))?;
         warn(&odd);
         let (one, _) = pick(&waiting, &said).map_err(|why| match why {
             Unclear::Nobody => nobody(&doing),
@@ -331,7 +330,7 @@ impl Deny {
             eprintln!("{}", in_words(&one));
         }
         confirm(self.yes, &doing, "Turn this machine away?")?;
-        let decided = session.decide(&keys, one.digest, Verdict::Deny).await;
+        let decided = decide(&mut session, &keys, one.digest, Verdict::Deny).await;
         decided.map_err(|why| failure(&doing, &why))?;
         let told = Decided {
             name: one.claim.name.to_string(),

@@ -3,6 +3,8 @@
 use clap::Args;
 use ground::clock;
 use identity::principal::NodeName;
+use operate::node::consent;
+use operate::node::consent::consent;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
@@ -34,8 +36,8 @@ impl Confirm {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not confirm `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
-        let waits = session.on_trial(&node).await.map_err(|why| failure(&doing, &why))?;
+        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
+        let waits = consent::on_trial(&mut session, &node).await.map_err(|why| failure(&doing, &why))?;
         if !common.json {
             eprintln!("`{}` has manifest {} on trial until {}", self.name, waits.manifest, waits.deadline);
             for wait in &waits.waits {
@@ -46,7 +48,7 @@ impl Confirm {
             }
         }
         confirm(self.yes, &doing, "Let it stay?")?;
-        let at = session.consent(&keys, &node, waits.manifest).await.map_err(|why| failure(&doing, &why))?;
+        let at = consent(&mut session, &keys, &node, waits.manifest).await.map_err(|why| failure(&doing, &why))?;
         let told = Confirmed { name: self.name.to_string(), manifest: waits.manifest.to_string(), at: at.to_string() };
         show(common.json, &told, || format!("confirmed: `{}` may stay what it is", told.name));
         Ok(())

@@ -12,6 +12,7 @@ use identity::principal::NodeName;
 use ledger::views::NodeView;
 use operate::publish::watch::Receipts;
 use operate::session::reports::Heard;
+use operate::session::{maps, reports};
 use org::report::{Applied, Report};
 use org::state::Standing;
 use serde::Serialize;
@@ -66,8 +67,8 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the nodes";
         let mut session = common.session(doing).await?;
-        let nodes = session.nodes().await.map_err(|why| failure(doing, &why))?;
-        let mut reports = session.reports_known().await.map_err(|why| failure(doing, &why))?;
+        let nodes = operate::node::all(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let mut reports = reports::reports_known(&mut session).await.map_err(|why| failure(doing, &why))?;
         let with_report = |node: NodeView| Listed { report: reports.remove(&node.node_key.digest()), node };
         let nodes: Vec<Listed> = nodes.into_iter().map(with_report).collect();
         show(common.json, &nodes, || {
@@ -136,8 +137,8 @@ impl Show {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not show the node `{}`", self.name);
         let mut session = common.session(&doing).await?;
-        let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
-        let mut reports = session.reports_known().await.map_err(|why| failure(&doing, &why))?;
+        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
+        let mut reports = reports::reports_known(&mut session).await.map_err(|why| failure(&doing, &why))?;
         let listed = Listed { report: reports.remove(&node.node_key.digest()), node };
         show(common.json, &listed, || in_words(&listed));
         Ok(())
@@ -245,8 +246,9 @@ impl Revoke {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not revoke `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
-        session.check_revocable(&node).map_err(|why| Failure::refused(&doing, why.to_string()))?;
+        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
+        operate::node::check_revocable(&session.known, &node)
+            .map_err(|why| Failure::refused(&doing, why.to_string()))?;
         if !common.json {
             eprintln!(
                 "{} ({}, last seen {})",
@@ -261,16 +263,19 @@ impl Revoke {
             eprintln!("  it cannot be undone: this node key never returns. The machine can join again as a new one,");
             eprintln!("  and the name `{}` becomes free.", node.name);
             // What cannot be read here keeps nobody from revoking.
-            let published = session.published().await.ok().flatten();
+            let published = maps::published(&mut session).await.ok().flatten();
             for person in published.iter().flat_map(|published| people_on(published, &node.name)) {
                 eprintln!("  {person}");
             }
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_node_revocation(&node, now)).await;
+        foretell_of(common, &mut session, self.yes, |session, now| {
+            operate::node::draft_revocation(session, &node, now)
+        })
+        .await;
         confirm(self.yes, &doing, "Revoke it?")?;
-        let made = session.revoke_node(&keys, &node).await.map_err(|why| failure(&doing, &why))?;
+        let made = operate::node::revoke(&mut session, &keys, &node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
-        let head = made.what;
+        let head = made.what.version;
         let receipts = watching::receipts(&mut session, head, (pending.waiting().is_none(), &self.wait)).await;
         let receipts = receipts.map_err(|why| failure("it is revoked, but who knows it could not be read", &why))?;
         let Receipts { confirmed, waiting } = receipts.clone();

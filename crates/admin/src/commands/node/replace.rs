@@ -3,7 +3,9 @@
 use clap::Args;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
+use operate::invite::line;
 use operate::invite::line::{Kit, Line};
+use operate::invite::replace::replace;
 use org::enroll::renew::{Conflict, Sighting};
 use org::state::Standing;
 use serde::Serialize;
@@ -53,9 +55,10 @@ impl Replace {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not replace `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
+        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
         if node.state != Standing::Revoked {
-            session.check_revocable(&node).map_err(|why| Failure::refused(&doing, why.to_string()))?;
+            operate::node::check_revocable(&session.known, &node)
+                .map_err(|why| Failure::refused(&doing, why.to_string()))?;
         }
         if !common.json {
             eprintln!("{} (last seen {})", node.spiffe_id, or_dash(node.observed.last_seen.as_ref()));
@@ -63,10 +66,10 @@ impl Replace {
             eprintln!("  one machine can then join as `{}` again, with a new key", node.name);
         }
         confirm(self.yes, &doing, "Replace it?")?;
-        let kit = session.line_kit().await.map_err(|why| failure(&doing, &why))?;
+        let kit = line::kit(&mut session).await.map_err(|why| failure(&doing, &why))?;
         self.handing.check(kit.is_some(), &doing)?;
         let files = kit.iter().flat_map(Kit::files).collect();
-        let replaced = session.replace_node(&keys, &node, (self.ttl, files)).await;
+        let replaced = replace(&mut session, &keys, &node, self.ttl, files).await;
         let replaced = replaced.map_err(|why| failure(&doing, &why))?;
         let (invite, revocation) = (&replaced.invite, replaced.head.as_ref());
         let known = &session.known;
@@ -78,7 +81,7 @@ impl Replace {
         let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
         let told = Told {
             name: node.name.to_string(),
-            head: revocation.map(|made| made.what),
+            head: revocation.map(|made| made.what.version),
             invite: invite.what.id.to_string(),
             handed: self.handing.hand(&line, &doing)?,
             code: code.to_string(),

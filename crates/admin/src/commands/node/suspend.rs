@@ -3,6 +3,7 @@
 use clap::Args;
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use operate::node::suspend::suspend;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
@@ -41,7 +42,7 @@ impl Suspend {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not suspend `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let node = session.node(&self.name).await.map_err(|why| failure(&doing, &why))?;
+        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
         if !common.json {
             eprintln!(
                 "{}: its open connections are cut, and it gets no certificate, for {}.",
@@ -50,7 +51,7 @@ impl Suspend {
             eprintln!("  You can do this once for this machine. It ends by itself.");
         }
         confirm(self.yes, &doing, "Suspend it?")?;
-        let until = session.suspend(&keys, &node, (self.span, &self.reason)).await;
+        let until = suspend(&mut session, &keys, &node, self.span, &self.reason).await;
         let until = until.map_err(|why| failure(&doing, &why))?;
         let told = Suspended { name: node.name.to_string(), until: until.to_string() };
         show(common.json, &told, || format!("suspended `{}` until {}", told.name, told.until));

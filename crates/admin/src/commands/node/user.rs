@@ -7,11 +7,15 @@ use identity::principal::glob::NameGlob;
 use identity::principal::{Name, NodeName, Principal};
 use identity::time::Seconds;
 use manifest::fleet::Fleet;
+use operate::invite;
 use operate::invite::InviteWish;
 use operate::invite::kinds::Terms;
+use operate::invite::line;
 use operate::invite::line::{Kit, Line};
+use operate::node::principal;
 use operate::publish::fleet::FleetFolder;
 use operate::replica::published::Published;
+use operate::session::maps;
 use org::invite::{Approval, Uses};
 use org::state::Standing;
 use serde::Serialize;
@@ -92,7 +96,7 @@ impl Add {
             )
             .hint("give her another name"));
         }
-        let nodes = session.nodes().await.map_err(|why| failure(&doing, &why))?;
+        let nodes = operate::node::all(&mut session).await.map_err(|why| failure(&doing, &why))?;
         let is_member = nodes.iter().any(|node| node.name == self.machine && node.state != Standing::Revoked);
         let declared = fleet.as_ref().is_some_and(|fleet| covers(fleet, &self.machine));
         let yaml = yaml(&self.name, (&self.machine, declared), &self.roles);
@@ -100,7 +104,7 @@ impl Add {
         if !is_member {
             let only: NameGlob =
                 self.machine.as_str().parse().map_err(|_| Failure::usage(&doing, "not a node's name"))?;
-            let kit = session.line_kit().await.map_err(|why| failure(&doing, &why))?;
+            let kit = line::kit(&mut session).await.map_err(|why| failure(&doing, &why))?;
             let wish = InviteWish {
                 label: format!("the machine of {}", self.name),
                 uses: Uses::Limited(1),
@@ -115,7 +119,7 @@ impl Add {
                 approval: Approval::None,
                 approvers: 1,
             };
-            let made = session.create_invite(&keys, &wish).await.map_err(|why| failure(&doing, &why))?;
+            let made = invite::create(&mut session, &keys, &wish).await.map_err(|why| failure(&doing, &why))?;
             pending = leave(common, &doing, &session.known, &made)?;
             let (signed, code) = made.what;
             let (gateways, code) = (code.gateways.clone(), code.encode());
@@ -220,7 +224,7 @@ impl Revoke {
         let doing = format!("could not revoke `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
         let principal = Principal::user(&session.known.founding.record.name, &self.name);
-        let published = session.published().await.map_err(|why| failure(&doing, &why))?;
+        let published = maps::published(&mut session).await.map_err(|why| failure(&doing, &why))?;
         let mut homes = published.as_ref().map(|published| published.homes_of(&self.name)).unwrap_or_default();
         let placed = session.known.head.head.placements.iter().filter(|place| place.principal == principal);
         homes.extend(placed.map(|place| format!("`{}`", place.node)));
@@ -237,9 +241,9 @@ impl Revoke {
         }
         foretell(common, &mut session, self.yes).await;
         confirm(self.yes, &doing, "Revoke her?")?;
-        let made = session.revoke_principal(&keys, &principal).await.map_err(|why| failure(&doing, &why))?;
+        let made = principal::revoke(&mut session, &keys, &principal).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;
-        let head = made.what;
+        let head = made.what.version;
         let receipts = watching::receipts(&mut session, head, (pending.waiting().is_none(), &self.wait)).await;
         let receipts = receipts.map_err(|why| failure("it is revoked, but who knows it could not be read", &why))?;
         let names = |names: &[NodeName]| names.iter().map(ToString::to_string).collect();

@@ -20,8 +20,10 @@ use operate::folder::{Memory, OperatorFolder};
 use operate::key;
 use operate::key::token as hardware;
 use operate::key::token::uri::TokenUri;
+use operate::signer;
 use operate::signer::describe::quorum_changes;
 use operate::signer::over::Ending;
+use operate::signer::over::ends_with;
 use operate::signer::{Change, changed};
 use operate::trust::adopted::bounded;
 use serde::Serialize;
@@ -401,7 +403,7 @@ struct Changed {
 }
 
 fn tell_ends(ends: &[Ending]) {
-    let lines = bounded(ends.iter().map(Ending::in_words).collect());
+    let lines = bounded(&ends.iter().map(Ending::in_words).collect::<Vec<_>>());
     if !lines.is_empty() {
         eprintln!("these end with it; carry them over then: freehold sign --over");
         for line in lines {
@@ -414,7 +416,7 @@ async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) ->
     let (mut session, keys) = common.signing_session_with_all(doing).await?;
     let now = session.known.signers.clone();
     let next = changed(&now.quorum, change, terms.threshold).map_err(|why| failure(doing, &why))?;
-    let ends = session.ends_with(&next).await.map_err(|why| failure(doing, &why))?;
+    let ends = ends_with(&mut session, &next).await.map_err(|why| failure(doing, &why))?;
     if !common.json {
         for line in quorum_changes(&now.quorum, &next) {
             eprintln!("{line}");
@@ -423,7 +425,8 @@ async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) ->
     }
     foretell(common, &mut session, terms.yes).await;
     confirm(terms.yes, doing, "Sign the new set?")?;
-    let made = session.change_signers(&keys, change, terms.threshold).await.map_err(|why| failure(doing, &why))?;
+    let made =
+        signer::change(&mut session, &keys, change, terms.threshold).await.map_err(|why| failure(doing, &why))?;
     let pending = leave(common, doing, &session.known, &made)?;
     let signers = made.what.signers().iter().map(|signer| signer.name.to_string()).collect();
     let result = Changed { version: now.version + 1, threshold: made.what.threshold(), signers, ends, pending };

@@ -1,5 +1,6 @@
 //! `freehold sign --over`: signs anew what a change of signers ended, so that it counts again.
 
+use operate::signer::over;
 use operate::signer::over::Ending;
 use operate::trust::adopted::bounded;
 use serde::Serialize;
@@ -20,7 +21,7 @@ struct Over {
 pub async fn run(common: &Common, yes: bool) -> Result<(), Failure> {
     let doing = "could not carry anything over";
     let (mut session, keys) = common.signing_session(doing).await?;
-    let over = session.ended().await.map_err(|why| failure(doing, &why))?;
+    let over = over::ended(&mut session).await.map_err(|why| failure(doing, &why))?;
     if over.is_empty() {
         let nothing = Over { over, pending: Left::default() };
         show(common.json, &nothing, || "nothing that is still open ended with a change of signers".to_owned());
@@ -28,12 +29,12 @@ pub async fn run(common: &Common, yes: bool) -> Result<(), Failure> {
     }
     if !common.json {
         eprintln!("the signers of now have not signed:");
-        for line in bounded(over.iter().map(Ending::in_words).collect()) {
+        for line in bounded(&over.iter().map(Ending::in_words).collect::<Vec<_>>()) {
             eprintln!("  {line}");
         }
     }
     confirm(yes, doing, "Sign them anew?")?;
-    let made = session.sign_over(&keys, &over).await.map_err(|why| failure(doing, &why))?;
+    let made = over::sign(&mut session, &keys, &over).await.map_err(|why| failure(doing, &why))?;
     let pending = leave(common, doing, &session.known, &made)?;
     let result = Over { over, pending };
     show(common.json, &result, || {

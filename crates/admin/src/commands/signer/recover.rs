@@ -14,6 +14,7 @@ use identity::time::Timestamp;
 use ledger::store::Ledger;
 use operate::folder::OperatorFolder;
 use operate::folder::card::{self, Card};
+use operate::signer;
 use operate::signer::Change;
 use operate::signer::recover;
 use org::ledger::signers::Stance;
@@ -233,7 +234,7 @@ impl Recover {
 
     async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
         let (mut session, keys) = common.signing_session_with_all(doing).await?;
-        let made = session.finish_recovery(&keys, recovery).await.map_err(|why| failure(doing, &why))?;
+        let made = recover::finish(&mut session, &keys, recovery).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
         let result = Told {
             state: if pending.waiting().is_some() { "pending" } else { "done" },
@@ -356,12 +357,12 @@ async fn wait_until(common: &Common, due_at: Timestamp) {
 async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
     let doing = "could not stop the recovery";
     let (mut session, keys) = common.signing_session(doing).await?;
-    if session.alarms().is_empty() {
+    if session.known.alarms().is_empty() {
         return Err(Failure::refused(doing, "no recovery waits"));
     }
     foretell(common, &mut session, yes).await;
     confirm(yes, doing, "Stop it? The signers stay as they are.")?;
-    let made = session.change_signers(&keys, &Change::Keep, None).await.map_err(|why| failure(doing, &why))?;
+    let made = signer::change(&mut session, &keys, &Change::Keep, None).await.map_err(|why| failure(doing, &why))?;
     let pending = leave(common, doing, &session.known, &made)?;
     let result = Told {
         state: if pending.waiting().is_some() { "pending" } else { "cancelled" },

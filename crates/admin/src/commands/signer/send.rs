@@ -8,6 +8,7 @@ use identity::principal::NodeName;
 use identity::time::Seconds;
 use operate::pending::{BadPending, Pending};
 use operate::signer::describe;
+use operate::signer::send::send;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -61,7 +62,7 @@ impl Send {
         let cause = pending.handed.cause(pending.org_id);
         let (mut session, _) = common.signing_session(doing).await?;
         let does = describe::in_words(&session.known, &pending.handed).map_err(|why| failed(why.into()))?;
-        session.send(&pending).await.map_err(|why| {
+        send(&mut session, &pending).await.map_err(|why| {
             failure(doing, &why)
                 .hint("see what is missing: freehold sign --show FILE; if things moved on, make it anew")
         })?;

@@ -6,6 +6,8 @@ use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use operate::trust::step;
+use operate::trust::step::LeftBehind;
 use terminal::failure::Failure;
 use terminal::show::show;
 
@@ -48,7 +50,9 @@ impl Activate {
         let (mut session, keys) = common.signing_session(&doing).await?;
         let anyway: BTreeSet<NodeName> = self.anyway.into_iter().collect();
         let without: BTreeSet<NodeName> = self.without.into_iter().collect();
-        let made = session.activate_trust::<T>(&keys, self.grace, (&anyway, &without)).await;
+        let made =
+            step::activate::<T>(&mut session, &keys, self.grace, LeftBehind { nodes: &anyway, gateways: &without })
+                .await;
         let made = made.map_err(|why| failure(&doing, &why))?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
         show(common.json, &told, || {

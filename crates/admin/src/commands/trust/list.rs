@@ -6,7 +6,9 @@ use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::head::{Grace, TrustLine, TrustState};
 use identity::id::Fingerprint;
 use identity::time::Timestamp;
+use operate::trust::adopted;
 use operate::trust::adopted::{Adoption, Stances, bounded};
+use operate::trust::versions;
 use operate::trust::versions::{Version, Versions};
 use serde::Serialize;
 use terminal::failure::Failure;
@@ -47,7 +49,7 @@ struct Told {
 impl Told {
     fn of<D: InDomain>(version: &Version<D>, stances: Option<&Stances>, now: Timestamp) -> Self {
         let (line, body) = (&version.line, version.bundle.body());
-        let adoption = |stances: &Stances| stances.adoption((D::DOMAIN, line.version), body.published_at, now);
+        let adoption = |stances: &Stances| stances.adoption(D::DOMAIN, line.version, body.published_at, now);
         Self {
             domain: D::DOMAIN.word(),
             trust_bundle_version: line.version,
@@ -107,7 +109,7 @@ impl Told {
         }
         let wanted = self.state == TrustState::Staged.word() || self.state == TrustState::Active.word();
         let adoption = self.adoption.as_ref().filter(|adoption| wanted && !adoption.is_whole())?;
-        let lines: Vec<_> = bounded(adoption.rest()).into_iter().map(|line| format!("  {line}")).collect();
+        let lines: Vec<_> = bounded(&adoption.rest()).into_iter().map(|line| format!("  {line}")).collect();
         Some(format!("{} {} is not with:\n{}", self.domain, self.trust_bundle_version, lines.join("\n")))
     }
 }
@@ -127,9 +129,9 @@ impl List {
         let doing = "could not list the trusted roots";
         let mut session = common.session(doing).await?;
         let failed = |why| failure(doing, &why);
-        let endpoint = session.all_versions::<Endpoint>().await.map_err(failed)?;
-        let identity = session.all_versions::<Identity>().await.map_err(failed)?;
-        let (stances, now) = (session.stances_known().await.map_err(failed)?, clock::now());
+        let endpoint = versions::all::<Endpoint>(&mut session).await.map_err(failed)?;
+        let identity = versions::all::<Identity>(&mut session).await.map_err(failed)?;
+        let (stances, now) = (adopted::stances_known(&mut session).await.map_err(failed)?, clock::now());
         let mut told = Told::all(&endpoint, stances.as_ref(), now);
         told.extend(Told::all(&identity, stances.as_ref(), now));
         show(common.json, &told, || {

@@ -8,8 +8,9 @@ use identity::head::{TrustLine, TrustState};
 use identity::id::{Digest, Fingerprint};
 use identity::time::Seconds;
 use identity::trust::{self, BadStep, Step};
-use operate::session::error::trust::Unturned;
+use operate::session::Unturned;
 use operate::trust::adopted::bounded;
+use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, Held, Kind, Outcome, Scene};
 use serde::Serialize;
 use terminal::failure::Failure;
@@ -168,7 +169,7 @@ impl Plan {
             }
             PlanStep::Retire(words) => words.find(&session.lines(), doing)?.0,
         };
-        let scene = session.scene(domain).await.map_err(|why| failure(doing, &why))?;
+        let scene = look::scene(&mut session, domain).await.map_err(|why| failure(doing, &why))?;
         let (step, brought) = self.step.taken(&scene, doing)?;
         let outcome = dependents::outcome(&scene, step, brought.as_ref());
         let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
@@ -296,7 +297,7 @@ impl Planned {
     pub fn broken(&self) -> String {
         let activates = self.step == "activate";
         if !self.not_known.is_empty() {
-            let lines = bounded(self.not_known.clone()).into_iter().map(|line| format!("  {line}"));
+            let lines = bounded(&self.not_known).into_iter().map(|line| format!("  {line}"));
             let lines = lines.collect::<Vec<_>>().join("\n");
             let known = if self.breaks.is_empty() {
                 String::new()

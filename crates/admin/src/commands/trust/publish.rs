@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain, OutsideRoot};
 use identity::principal::{Host, NodeName};
-use operate::session::OperateError;
-use operate::session::error::trust::Unturned;
+use operate::session::{OperateError, Unturned};
 use operate::trust::outside::OutsideWish;
+use operate::trust::step;
+use operate::trust::{issuers, outside};
 use terminal::failure::Failure;
 use terminal::show::show;
 
@@ -61,14 +62,15 @@ impl Publish {
     async fn run_in<T: InDomain>(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not publish a version of the `{}` roots", self.domain.word());
         let (mut session, keys) = common.signing_session(&doing).await?;
-        session.check_unstaged(T::DOMAIN).map_err(|why| failure(&doing, &why))?;
+        step::check_unstaged(&session, T::DOMAIN).map_err(|why| failure(&doing, &why.into()))?;
         let made = if let Some(wish) = self.outside_wish(&doing)? {
-            session.publish_outside(&keys, wish).await
+            outside::publish(&mut session, &keys, wish).await
         } else {
             let without: BTreeSet<NodeName> = self.without.into_iter().collect();
-            session.check_without(&without, T::DOMAIN).await.map_err(|why| failure(&doing, &why))?;
-            let root = next_root::<_, T>(common, &mut session, self.roots, &doing).await?;
-            session.publish_trust(&keys, &root, &without).await
+            let left_out = issuers::check_without(&mut session, &without, T::DOMAIN).await;
+            left_out.map_err(|why| failure(&doing, &why))?;
+            let root = next_root::<T>(common, &mut session, self.roots, &doing).await?;
+            step::publish(&mut session, &keys, &root, &without).await
         };
         let made = made.map_err(|why| failure(&doing, &why))?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;

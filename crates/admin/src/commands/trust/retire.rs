@@ -2,9 +2,11 @@
 
 use clap::Args;
 use identity::id::Fingerprint;
-use operate::session::error::trust::Unturned;
+use operate::session::Unturned;
+use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, Waived};
 use operate::trust::retire::RetireWish;
+use operate::trust::retire::retire;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
@@ -54,7 +56,7 @@ impl Retire {
         let (mut session, keys) = common.signing_session(doing).await?;
         let (domain, version) = self.version.find(&session.lines(), doing)?;
         let wish = RetireWish { domain, version, early: self.early, waived: self.waive };
-        let scene = session.scene(domain).await.map_err(|why| failure(doing, &why))?;
+        let scene = look::scene(&mut session, domain).await.map_err(|why| failure(doing, &why))?;
         let outcome = dependents::outcome(&scene, wish.step(), None);
         let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
         let planned = Planned::of(&scene, wish.step(), &outcome);
@@ -78,7 +80,7 @@ impl Retire {
         }
         foretell(common, &mut session, self.yes).await;
         confirm(self.yes, doing, &format!("Trust version {version} of `{}` no more, for good?", domain.word()))?;
-        let made = session.retire(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
+        let made = retire(&mut session, &keys, &wish).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
         let (head, waived) = made.what;
         let (domain, head) = (domain.word(), head.version);

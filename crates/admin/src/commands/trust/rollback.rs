@@ -3,6 +3,7 @@
 use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::time::Seconds;
+use operate::trust::step;
 use terminal::failure::Failure;
 use terminal::show::show;
 
@@ -36,7 +37,7 @@ impl Rollback {
     async fn run_in<T: InDomain>(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not take the last turn of the `{}` roots back", self.domain.word());
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let made = session.roll_back_trust::<T>(&keys, self.grace).await.map_err(|why| failure(&doing, &why))?;
+        let made = step::roll_back::<T>(&mut session, &keys, self.grace).await.map_err(|why| failure(&doing, &why))?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
         show(common.json, &told, || told.in_words(|| in_words(&told)));
         Ok(())

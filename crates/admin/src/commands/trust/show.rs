@@ -8,7 +8,9 @@ use identity::head::{Grace, Mandate};
 use identity::id::{Fingerprint, KeyId};
 use identity::time::Timestamp;
 use operate::session::Session;
+use operate::trust::adopted;
 use operate::trust::adopted::{Adoption, Stances, bounded};
+use operate::trust::versions;
 use operate::trust::versions::Version;
 use pki_types::CertificateDer;
 use serde::Serialize;
@@ -20,7 +22,6 @@ use super::domain::DomainWord;
 use super::list::state_words;
 use super::no_version;
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -106,14 +107,9 @@ impl Show {
         }
     }
 
-    async fn tell<D: InDomain>(
-        &self,
-        session: &mut Session<AnyDesk>,
-        common: &Common,
-        doing: &str,
-    ) -> Result<(), Failure> {
+    async fn tell<D: InDomain>(&self, session: &mut Session, common: &Common, doing: &str) -> Result<(), Failure> {
         let failed = |why| failure(doing, &why);
-        let versions = session.all_versions::<D>().await.map_err(failed)?;
+        let versions = versions::all::<D>(session).await.map_err(failed)?;
         let active = identity::trust::active(&session.lines(), D::DOMAIN).map(|line| line.version);
         let number = self.version.or(active).unwrap_or_default();
         let found = versions.need(number).map_err(failed)?;
@@ -122,7 +118,7 @@ impl Show {
             print!("{}", version.bundle.pem());
             return Ok(());
         }
-        let stances = session.stances_known().await.map_err(failed)?;
+        let stances = adopted::stances_known(session).await.map_err(failed)?;
         let shown = Shown::of(version, &session.known.head.head.mandates, stances.as_ref());
         show(common.json, &shown, || shown.in_words());
         Ok(())
@@ -132,7 +128,7 @@ impl Show {
 impl Shown {
     fn of<D: InDomain>(version: &Version<D>, mandates: &[Mandate], stances: Option<&Stances>) -> Self {
         let (line, body, now) = (&version.line, version.bundle.body(), clock::now());
-        let adoption = |stances: &Stances| stances.adoption((D::DOMAIN, line.version), body.published_at, now);
+        let adoption = |stances: &Stances| stances.adoption(D::DOMAIN, line.version, body.published_at, now);
         Self {
             trust_bundle_version: body.trust_bundle_version,
             environment_name: body.environment_name.to_string(),
@@ -183,7 +179,7 @@ impl Shown {
         }
         if let Some(adoption) = &self.adoption {
             lines.push(format!("  nodes            {}", adoption.bar()));
-            lines.extend(bounded(adoption.rest()).into_iter().map(|line| format!("    {line}")));
+            lines.extend(bounded(&adoption.rest()).into_iter().map(|line| format!("    {line}")));
         }
         lines.join("\n")
     }

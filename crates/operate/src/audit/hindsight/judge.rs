@@ -44,7 +44,7 @@ pub fn words(principal: &Principal) -> String {
     format!("{} `{}`", principal.kind().word(), principal.name())
 }
 
-pub fn judge(state: &State, table: Option<&Table>, question: &Question, at: Timestamp) -> Judgement {
+pub(crate) fn judge(state: &State, table: Option<&Table>, question: &Question, at: Timestamp) -> Judgement {
     let (Some(record), Some(table)) = (state.head(), table) else {
         return Judgement::against("no fleet was published by then: nobody could reach anything");
     };

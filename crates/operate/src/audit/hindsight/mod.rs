@@ -12,6 +12,7 @@ use identity::members::{ClassLeaf, ClassLeaves};
 use identity::principal::{Author, Kind, Name, NodeName, Principal, SignerName};
 use identity::signers::Signer;
 use identity::time::Timestamp;
+use judge::{Judgement, Way, judge};
 use manifest::stored::BadManifest;
 use manifest::table::Table;
 use org::audit;
@@ -20,13 +21,13 @@ use org::ledger::fold::Leaves;
 use org::ledger::heads::Held;
 use org::ledger::replica::carried;
 use org::state::State;
+use question::{Asked, BadQuestion, Names, Question};
 use serde::Serialize;
 
 use crate::replica::published::Published;
-use crate::session::desk::Desk;
+use crate::session::fold::entries;
+use crate::session::maps::published_as;
 use crate::session::{OperateError, Session};
-use judge::{Judgement, Way, judge};
-use question::{Asked, BadQuestion, Names, Question};
 
 /// So many maps are read on either side of the moment, to find where the answer changed.
 const MAPS: usize = 48;
@@ -140,110 +141,101 @@ fn map_in(tables: &Tables) -> impl Fn(Digest) -> Option<(Leaves, Vec<ClassLeaf>)
     |root| tables.get(&root).map(|read| (read.leaves.clone(), read.classes.clone()))
 }
 
-impl<D: Desk> Session<D> {
-    /// Answers for one moment that is over.
-    pub async fn could(
-        &mut self,
-        (asked, what): (&Asked, &Name),
-        at: Timestamp,
-        now: Timestamp,
-    ) -> Result<Hindsight, CannotSay> {
-        let begin = self.past().await?;
-        if let Some(founded) = begin.founded_at().filter(|founded| at < *founded) {
-            return Err(CannotSay::BeforeFounding { at, founded });
-        }
-        if at > now {
-            return Err(CannotSay::NotYet { at, now });
-        }
-        let mut past = begin.clone();
-        let mut tables = Tables::new();
-        let head_then = past.walk_to(at, map_in(&tables)).clone();
-        self.read_table(&mut tables, &head_then).await?;
-        let then = past.walk_to(at, map_in(&tables)).clone();
-        self.read_around(&mut tables, &begin, at).await?;
-        let names = self.names(&mut tables, &then, &mut past, now).await;
-        let question = asked.question(&then.name, what, &names)?;
-        // A machine that was revoked is in no map any more: the answer still says that this is why.
-        let with_gone = |table: Table| {
-            tables
-                .values()
-                .fold(table, |table, other| table.with_gone(&other.table, |leaf| then.is_gone(leaf.node_key)))
-        };
-        let table = table_of(&tables, &then).cloned().map(with_gone);
-        let told = judge(&then, table.as_ref(), &question, at);
-        let (since, until) = edges(begin, &tables, &question, (at, now));
-        let head = head_told(&then, &past, at);
-        let Judgement { ways, against } = told.clone();
-        let Question { who, from, what } = question;
-        Ok(Hindsight { at, who, from, what, allowed: told.allows(), ways, against, since, until, head })
+/// Answers for one moment that is over.
+pub async fn could(
+    session: &mut Session,
+    asked: &Asked,
+    what: &Name,
+    at: Timestamp,
+    now: Timestamp,
+) -> Result<Hindsight, CannotSay> {
+    let begin = past(session).await?;
+    if let Some(founded) = begin.founded_at().filter(|founded| at < *founded) {
+        return Err(CannotSay::BeforeFounding { at, founded });
     }
-
-    /// Every entry, checked; none may be missing that the gateway counts, or that this operator was ever told of.
-    async fn past(&mut self) -> Result<Past, CannotSay> {
-        // None may be missing that the gateway counts.
-        self.folded().await?;
-        let entries = self.ledger().await?;
-        Ok(Past::of(&self.known.founding, entries))
+    if at > now {
+        return Err(CannotSay::NotYet { at, now });
     }
+    let mut past = begin.clone();
+    let mut tables = Tables::new();
+    let head_then = past.walk_to(at, map_in(&tables)).clone();
+    read_table(session, &mut tables, &head_then).await?;
+    let then = past.walk_to(at, map_in(&tables)).clone();
+    read_around(session, &mut tables, &begin, at).await?;
+    let mut names = names_in(&then, table_of(&tables, &then));
+    let today = past.walk_to(now, map_in(&tables)).clone();
+    // If the gateway hides the present map, only those of then are known.
+    if read_table(session, &mut tables, &today).await.is_ok() {
+        names.extend(names_in(&today, table_of(&tables, &today)));
+    }
+    // Whoever came later could not reach anything, and is known; whoever was on a machine that was revoked is in no map any
+    // more, and is known, too.
+    names.extend(tables.values().flat_map(|read| read.table.names()));
+    let question = asked.question(&then.name, what, &names)?;
+    // A machine that was revoked is in no map any more: the answer still says that this is why.
+    let with_gone = |table: Table| {
+        tables.values().fold(table, |table, other| table.with_gone(&other.table, |leaf| then.is_gone(leaf.node_key)))
+    };
+    let table = table_of(&tables, &then).cloned().map(with_gone);
+    let told = judge(&then, table.as_ref(), &question, at);
+    let (since, until) = edges(begin, &tables, &question, at, now);
+    let head = head_told(&then, &past, at);
+    let (allowed, Judgement { ways, against }) = (told.allows(), told);
+    let Question { who, from, what } = question;
+    Ok(Hindsight { at, who, from, what, allowed, ways, against, since, until, head })
+}
 
-    /// What is called something then, or is now, or was in between: whoever came later could not reach anything, and is known;
-    /// whoever was on a machine that was revoked is in no map any more, and is known, too.
-    async fn names(&mut self, tables: &mut Tables, then: &State, past: &mut Past, now: Timestamp) -> Names {
-        let mut names = names_in(then, table_of(tables, then));
-        let today = past.walk_to(now, map_in(tables)).clone();
-        // If the gateway hides the present map, only those of then are known.
-        if self.read_table(tables, &today).await.is_ok() {
-            names.extend(names_in(&today, table_of(tables, &today)));
+/// Every entry, checked; none may be missing that the gateway counts, or that this operator was ever told of.
+async fn past(session: &mut Session) -> Result<Past, CannotSay> {
+    session.folded().await?;
+    let entries = entries(session).await?;
+    Ok(Past::of(&session.known.founding, entries))
+}
+
+async fn read_table(session: &mut Session, tables: &mut Tables, state: &State) -> Result<(), CannotSay> {
+    let Some((head, root)) = state.head().and_then(|it| Some((it.head.version, it.head.members?))) else {
+        return Ok(());
+    };
+    if tables.contains_key(&root) {
+        return Ok(());
+    }
+    let published = published_as(session, root).await.map_err(|why| match why {
+        OperateError::NotKept { what, digest } => CannotSay::NotKept { head, what, digest },
+        other => other.into(),
+    })?;
+    let read = Read::of(&published);
+    tables.insert(root, read.map_err(|why| CannotSay::Unreadable { head, why })?);
+    Ok(())
+}
+
+/// The maps of the heads before and after: as many as are cheap. What is not there is not guessed.
+async fn read_around(session: &mut Session, tables: &mut Tables, begin: &Past, at: Timestamp) -> Result<(), CannotSay> {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let org = session.known.org();
+    for dated in begin.entries() {
+        let head = carried(&dated.signed.entry.action).find_map(|it| it.peek::<Head>(Some(org)).ok());
+        if let Some(root) = head.and_then(|head| head.members) {
+            let side = if dated.at <= at { &mut before } else { &mut after };
+            if !side.contains(&root) {
+                side.push(root);
+            }
         }
-        names.extend(tables.values().flat_map(|read| read.table.names()));
-        names
     }
-
-    async fn read_table(&mut self, tables: &mut Tables, state: &State) -> Result<(), CannotSay> {
-        let Some((head, root)) = state.head().and_then(|it| Some((it.head.version, it.head.members?))) else {
-            return Ok(());
-        };
+    for root in before.into_iter().rev().take(MAPS).chain(after.into_iter().take(MAPS)) {
         if tables.contains_key(&root) {
-            return Ok(());
+            continue;
         }
-        let published = self.published_as(root).await.map_err(|why| match why {
-            OperateError::NotKept { what, digest } => CannotSay::NotKept { head, what, digest },
-            other => other.into(),
-        })?;
-        let read = Read::of(&published);
-        tables.insert(root, read.map_err(|why| CannotSay::Unreadable { head, why })?);
-        Ok(())
-    }
-
-    /// The maps of the heads before and after: as many as are cheap. What is not there is not guessed.
-    async fn read_around(&mut self, tables: &mut Tables, begin: &Past, at: Timestamp) -> Result<(), CannotSay> {
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        let org = self.known.org();
-        for dated in begin.entries() {
-            let head = carried(&dated.signed.entry.action).find_map(|it| it.peek::<Head>(Some(org)).ok());
-            if let Some(root) = head.and_then(|head| head.members) {
-                let side = if dated.at <= at { &mut before } else { &mut after };
-                if !side.contains(&root) {
-                    side.push(root);
+        match published_as(session, root).await {
+            Ok(published) => {
+                if let Ok(read) = Read::of(&published) {
+                    tables.insert(root, read);
                 }
             }
+            Err(OperateError::NotKept { .. }) => {}
+            Err(why) => return Err(why.into()),
         }
-        for root in before.into_iter().rev().take(MAPS).chain(after.into_iter().take(MAPS)) {
-            if tables.contains_key(&root) {
-                continue;
-            }
-            match self.published_as(root).await {
-                Ok(published) => {
-                    if let Ok(read) = Read::of(&published) {
-                        tables.insert(root, read);
-                    }
-                }
-                Err(OperateError::NotKept { .. }) => {}
-                Err(why) => return Err(why.into()),
-            }
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 fn table_of<'t>(tables: &'t Tables, state: &State) -> Option<&'t Table> {
@@ -258,7 +250,7 @@ fn names_in(state: &State, table: Option<&Table>) -> Names {
 }
 
 /// Walks through every moment at which the answer may have changed.
-fn edges(mut past: Past, tables: &Tables, question: &Question, (at, now): (Timestamp, Timestamp)) -> (Edge, Edge) {
+fn edges(mut past: Past, tables: &Tables, question: &Question, at: Timestamp, now: Timestamp) -> (Edge, Edge) {
     let read: Vec<&Table> = tables.values().map(|read| &read.table).collect();
     let mut turns: BTreeSet<Timestamp> = past.turns(now, |node| judge::concerns(&read, question, node));
     turns.insert(at);
@@ -297,7 +289,7 @@ fn edges(mut past: Past, tables: &Tables, question: &Question, (at, now): (Times
 /// What was written at a moment, in the words of the audit.
 fn deeds(past: &Past, at: Timestamp) -> Vec<String> {
     let here = past.entries().iter().filter(|dated| dated.at == at);
-    let lines = here.flat_map(|dated| std::iter::once(audit::line(past.state(), &dated.signed)));
+    let lines = here.map(|dated| audit::line(past.state(), &dated.signed));
     lines.map(|line| format!("{} {} by {}", line.action, line.subject, line.actor)).collect()
 }
 

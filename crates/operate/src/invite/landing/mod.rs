@@ -1,11 +1,10 @@
 //! A page that tells a newcomer what to do: one file, no script, nothing from elsewhere.
 
 use identity::id::{Digest, sha256};
+use identity::principal::Address;
 use identity::text::base64;
 use identity::time::Timestamp;
-
-use crate::session::Session;
-use crate::session::desk::Desk;
+use wire::known::Known;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
@@ -26,17 +25,17 @@ pub struct Landing {
 }
 
 impl Landing {
-    pub fn of<D: Desk>(session: &Session<D>, contact: Option<String>, made_at: Timestamp) -> Self {
-        let (record, quorum) = (&session.known.founding.record, &session.known.signers.quorum);
+    pub fn of(known: &Known, gateways: &[Address], contact: Option<String>, made_at: Timestamp) -> Self {
+        let (record, quorum) = (&known.founding.record, &known.signers.quorum);
         let signers = quorum.signers().iter();
         Self {
             org: record.name.to_string(),
-            id: session.known.org().to_string(),
+            id: known.org().to_string(),
             signers: signers.map(|signer| (signer.name.to_string(), signer.key.to_string())).collect(),
             threshold: quorum.threshold(),
             identity_root: Digest::of(&record.identity_root.0).to_string(),
-            endpoint_root: session.known.founding.endpoint_fingerprint().to_string(),
-            gateways: session.survey.addresses.iter().map(ToString::to_string).collect(),
+            endpoint_root: known.founding.endpoint_fingerprint().to_string(),
+            gateways: gateways.iter().map(ToString::to_string).collect(),
             contact,
             made_at,
         }

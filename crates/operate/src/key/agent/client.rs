@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub enum AgentError {
     Ended(String),
     #[error("no agent runs")]
     NotThere,
-    #[error("what listens at `{0}` is another user's")]
-    NotOurs(String),
+    #[error("what listens at `{}` is another user's", .0.display())]
+    NotOurs(PathBuf),
     #[error("the agent broke off")]
     BrokenOff(#[source] io::Error),
     #[error("the agent answered something else than was asked")]
@@ -96,7 +96,7 @@ pub fn lock(place: &AgentPlace) -> Result<bool, AgentError> {
 }
 
 /// The keys that this user's agent holds. Without an agent that can be trusted there are none: a command then asks.
-pub fn keys_held() -> Vec<AgentKey> {
+pub(crate) fn keys_held() -> Vec<AgentKey> {
     let Ok(place) = AgentPlace::of_user() else {
         return Vec::new();
     };
@@ -148,7 +148,7 @@ fn ask(place: &AgentPlace, request: &Request) -> Result<Answer, AgentError> {
     })?;
     let peer = socket_peercred(&stream).map_err(|why| AgentError::BrokenOff(why.into()))?;
     if peer.uid != rustix::process::geteuid() {
-        return Err(AgentError::NotOurs(socket.display().to_string()));
+        return Err(AgentError::NotOurs(socket));
     }
     let line = secret::to_line(request).map_err(|_| AgentError::OtherAnswer)?;
     let patience = match request {

@@ -6,7 +6,7 @@ use identity::key::{BadKey, EdKey, PublicKey, Sign};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 
 /// No core dump, and no debugger of the same user.
-pub fn harden() -> io::Result<()> {
+pub(crate) fn harden() -> io::Result<()> {
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(())
@@ -30,7 +30,7 @@ impl PagedKey {
         Self { lock, page }
     }
 
-    pub const fn is_locked(&self) -> bool {
+    pub(crate) const fn is_locked(&self) -> bool {
         self.lock.is_some()
     }
 }

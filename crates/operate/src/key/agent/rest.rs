@@ -27,7 +27,7 @@ const NAP: Duration = Duration::from_secs(2);
 const JUMP: Duration = Duration::from_mins(1);
 
 /// Whether a key that was handed over at `begun`, for `span`, may still be held.
-pub fn judge(begun: Reading, now: Reading, span: Duration) -> Verdict {
+pub(crate) fn judge(begun: Reading, now: Reading, span: Duration) -> Verdict {
     let (Some(awake), Some(elapsed)) = (now.awake.checked_sub(begun.awake), now.elapsed.checked_sub(begun.elapsed))
     else {
         // These clocks never go back. If one does, nothing can be said of how long it was.

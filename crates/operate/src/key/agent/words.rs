@@ -12,7 +12,7 @@ use crate::key::agent::meant::Purpose;
 use crate::key::token::uri::TokenUri;
 
 /// The largest envelope in base64, and some words around it.
-pub const MAX_LINE: usize = identity::envelope::MAX_PAYLOAD / 3 * 4 + (64 << 10);
+pub(crate) const MAX_LINE: usize = identity::envelope::MAX_PAYLOAD / 3 * 4 + (64 << 10);
 /// The longest that keys are held.
 pub const LONGEST: Seconds = Seconds::HOUR.times(12);
 

@@ -55,6 +55,13 @@ impl Fate {
     }
 }
 
+/// The key of a node, and the manifest that it is to have; none if it is to have nothing.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    key: Digest,
+    manifest: Option<Digest>,
+}
+
 /// What is watched, and what was heard of it.
 #[derive(Debug)]
 pub struct Watch {
@@ -62,23 +69,24 @@ pub struct Watch {
     since: Timestamp,
     /// No manifest gives a trial more time than this, whatever a node says of its deadline.
     longest_trial: Seconds,
-    /// The key of each node, and the manifest that it is to have; none if it is to have nothing.
-    leaves: BTreeMap<NodeName, (Digest, Option<Digest>)>,
+    leaves: BTreeMap<NodeName, Expected>,
     last_seen: BTreeMap<NodeName, Timestamp>,
     reports: Reports,
 }
 
 impl Watch {
     pub fn new(
-        (head, since): (u64, Timestamp),
-        (leaves, manifests): (&[Leaf], &BTreeMap<Digest, Vec<u8>>),
+        head: u64,
+        since: Timestamp,
+        leaves: &[Leaf],
+        manifests: &BTreeMap<Digest, Vec<u8>>,
         last_seen: BTreeMap<NodeName, Timestamp>,
     ) -> Self {
         let read = manifests.iter().filter_map(|(digest, bytes)| Manifest::read(bytes, *digest).ok());
         let longest_trial = read.map(|manifest| manifest.runs.apply.deadline).max().unwrap_or(Seconds(0));
         let classes = ClassLeaves::of(leaves);
-        let leaf = |leaf: &NodeLeaf| (leaf.name.clone(), (leaf.node_key, classes.manifest_of(leaf)));
-        let leaves = nodes(leaves).map(leaf).collect();
+        let expected = |leaf: &NodeLeaf| Expected { key: leaf.node_key, manifest: classes.manifest_of(leaf) };
+        let leaves = nodes(leaves).map(|leaf| (leaf.name.clone(), expected(leaf))).collect();
         Self { head, since, longest_trial, leaves, last_seen, reports: Reports::new() }
     }
 
@@ -91,9 +99,9 @@ impl Watch {
         self.leaves.iter().map(|(name, leaf)| (name, self.fate(name, *leaf, now))).collect()
     }
 
-    fn fate(&self, name: &NodeName, (key, wanted): (Digest, Option<Digest>), now: Timestamp) -> Fate {
-        match self.reports.get(&key).filter(|heard| heard.report.node == *name) {
-            Some(heard) => match judge(&heard.report, (self.head, self.since), wanted) {
+    fn fate(&self, name: &NodeName, expected: Expected, now: Timestamp) -> Fate {
+        match self.reports.get(&expected.key).filter(|heard| heard.report.node == *name) {
+            Some(heard) => match judge(&heard.report, self.head, self.since, expected.manifest) {
                 Fate::NotReached => self.unreached(name, Some(heard.received_at), now),
                 told => told,
             },
@@ -122,7 +130,7 @@ impl Watch {
 }
 
 /// What a node makes of a head in which its manifest is this one, or in which it is to have nothing.
-fn judge(report: &Report, (head, since): (u64, Timestamp), wanted: Option<Digest>) -> Fate {
+fn judge(report: &Report, head: u64, since: Timestamp, wanted: Option<Digest>) -> Fate {
     let refused = report.refused.as_ref().filter(|refused| refused.at >= since);
     let refused = refused.map(|refused| Fate::Refused { why: refused.why.clone() });
     if report.head.version < head {

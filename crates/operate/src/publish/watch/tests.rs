@@ -25,7 +25,7 @@ fn scene() -> Scene {
     let wanted = manifest.digest();
     let leaf = NodeLeaf { name: name.clone(), node_key: key.digest(), admission: OTHER, manifest: Meant::Own(wanted) };
     let manifests = [(wanted, manifest.bytes())].into();
-    let watch = Watch::new((7, SINCE), (&[Leaf::Node(leaf)], &manifests), [(name, SINCE)].into());
+    let watch = Watch::new(7, SINCE, &[Leaf::Node(leaf)], &manifests, [(name, SINCE)].into());
     Scene { watch, key, wanted }
 }
 

@@ -1,5 +1,7 @@
 //! No gateway answers: what this home's own copy of the ledger says is looked at, and nothing is changed.
 
+use std::future::ready;
+
 use identity::id::Digest;
 use identity::text::Bytes;
 use identity::time::Timestamp;
@@ -9,8 +11,7 @@ use wire::control::{Answer, Call, Survey};
 
 use crate::folder::{Memory, OperatorFolder};
 use crate::replica::Replica;
-use crate::session::OperateError;
-use crate::session::desk::{Desk, DeskError};
+use crate::session::desk::{Answering, Desk, DeskError};
 
 /// Answers from the copy. What only a gateway knows (who was seen when, SVIDs, machines that wait) is not there.
 #[derive(Debug)]
@@ -21,13 +22,13 @@ pub struct HomeDesk {
 }
 
 impl HomeDesk {
-    /// Nothing if this home never saw a ledger.
-    pub fn open(folder: &OperatorFolder) -> Result<Option<Self>, OperateError> {
-        let memory = folder.memory()?;
-        let Some(as_of) = memory.pulled_at else { return Ok(None) };
-        let replica = Replica::open(folder, &folder.known()?)?.unlocked();
-        let empty = replica.state.head().is_none();
-        Ok((!empty).then_some(Self { replica, memory, as_of }))
+    /// Nothing if this home never saw a ledger, or its copy cannot be read.
+    pub fn open(folder: &OperatorFolder) -> Option<Self> {
+        let memory = folder.memory().ok()?;
+        let as_of = memory.pulled_at?;
+        let replica = Replica::open(folder, &folder.known().ok()?).ok()?.unlocked();
+        replica.state.head()?;
+        Some(Self { replica, memory, as_of })
     }
 
     /// When the copy was last brought up to date.
@@ -56,8 +57,8 @@ fn failed(why: impl std::error::Error) -> DeskError {
     DeskError::Refused(Refusal::Failed { why: why.to_string() })
 }
 
-impl Desk for HomeDesk {
-    async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
+impl HomeDesk {
+    fn answer(&self, call: Call) -> Result<Answer, DeskError> {
         let state: &State = &self.replica.state;
         match call {
             Call::Survey { .. } => {
@@ -102,5 +103,15 @@ impl Desk for HomeDesk {
             | Call::Releases {}
             | Call::Peers {} => Err(DeskError::NoGateway),
         }
+    }
+}
+
+impl Desk for HomeDesk {
+    fn is_alone(&self) -> bool {
+        true
+    }
+
+    fn ask(&mut self, call: Call) -> Answering<'_> {
+        Box::pin(ready(self.answer(call)))
     }
 }

@@ -1,10 +1,11 @@
 //! Where an operator's tool hands things in: a gateway's folder opened here, or a gateway over the network.
 
-pub mod refused;
 pub mod remote;
 pub mod home;
 
+use std::fmt::Debug;
 use std::future::Future;
+use std::pin::Pin;
 
 use identity::id::Digest;
 use identity::key::BadKey;
@@ -28,17 +29,30 @@ pub enum DeskError {
     OtherAnswer,
 }
 
-/// Law: the answer depends on the gateway's ledger alone, not on the way by which it was asked.
-pub trait Desk {
-    /// The gateway's folder itself, on this machine: its ledger is as near as a copy of it would be.
-    fn is_here(&self) -> bool {
-        false
+impl DeskError {
+    /// What the gateway said, if it refused.
+    pub(crate) const fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) | Self::Call(CallError::Refused(refusal)) => Some(refusal),
+            Self::Call(_) | Self::Key(_) | Self::NoGateway | Self::NotHome(_) | Self::OtherAnswer => None,
+        }
     }
+}
 
+/// What a gateway will answer.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, DeskError>> + Send + 'a>>;
+
+/// Law: the answer depends on the gateway's ledger alone, not on the way by which it was asked.
+pub trait Desk: Debug + Send {
     /// This home's own copy, since no gateway answers: what only a gateway knows is not known.
     fn is_alone(&self) -> bool {
         false
     }
 
-    fn ask(&mut self, call: Call) -> impl Future<Output = Result<Answer, DeskError>>;
+    /// A gateway that serves machines, too.
+    fn is_served(&self) -> bool {
+        false
+    }
+
+    fn ask(&mut self, call: Call) -> Answering<'_>;
 }

@@ -1,11 +1,7 @@
 //! A gateway over the network: believed like any other, and asked with a signer's signature on every call.
 
-use std::sync::Arc;
-
 use identity::bundle::{Endpoint, Roots};
 use identity::envelope::Envelope;
-use identity::key::Sign;
-use identity::principal::SignerName;
 use identity::text::Bytes;
 use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
@@ -16,7 +12,8 @@ use wire::sync::{RecoverRequest, RecoveryBegun};
 use wire::tls::Expect;
 use wire::trust;
 
-use crate::session::desk::{Desk, DeskError};
+use crate::key::Named;
+use crate::session::desk::{Answering, Desk, DeskError};
 
 #[derive(Debug)]
 pub struct RemoteDesk {
@@ -25,7 +22,7 @@ pub struct RemoteDesk {
     known: Known,
     tip: Option<Envelope>,
     /// Who of these is a signer now is known when the gateway is believed.
-    keys: Vec<(SignerName, Arc<dyn Sign>)>,
+    keys: Vec<Named>,
     line: Option<Believed>,
 }
 
@@ -34,8 +31,9 @@ impl RemoteDesk {
     pub async fn connect(
         gateways: Vec<Gateway>,
         roots: Roots<Endpoint>,
-        (known, tip): (Known, Option<Envelope>),
-        keys: Vec<(SignerName, Arc<dyn Sign>)>,
+        known: Known,
+        tip: Option<Envelope>,
+        keys: Vec<Named>,
     ) -> Result<Self, CallError> {
         let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, keys, line: None };
         desk.line = Some(desk.dial().await?);
@@ -109,22 +107,28 @@ impl RemoteDesk {
 }
 
 impl Desk for RemoteDesk {
-    async fn ask(&mut self, call: Call) -> Result<Answer, DeskError> {
-        // A person may have thought for a while: a connection that rested too long is opened again. A change is sent
-        // once; whether it was taken, the ledger says.
-        let rested = self.line.take();
-        if let Some(mut line) = rested {
-            match self.ask_on(&mut line, &call).await {
-                Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Take { .. }) => {}
-                answer => {
-                    self.line = Some(line);
-                    return answer;
+    fn is_served(&self) -> bool {
+        true
+    }
+
+    fn ask(&mut self, call: Call) -> Answering<'_> {
+        Box::pin(async move {
+            // A person may have thought for a while: a connection that rested too long is opened again. A change is sent
+            // once; whether it was taken, the ledger says.
+            let rested = self.line.take();
+            if let Some(mut line) = rested {
+                match self.ask_on(&mut line, &call).await {
+                    Err(DeskError::Call(CallError::BrokenOff { .. })) if !matches!(call, Call::Take { .. }) => {}
+                    answer => {
+                        self.line = Some(line);
+                        return answer;
+                    }
                 }
             }
-        }
-        let mut line = self.dial().await?;
-        let answer = self.ask_on(&mut line, &call).await;
-        self.line = Some(line);
-        answer
+            let mut line = self.dial().await?;
+            let answer = self.ask_on(&mut line, &call).await;
+            self.line = Some(line);
+            answer
+        })
     }
 }

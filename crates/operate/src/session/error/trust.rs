@@ -1,10 +1,12 @@
 //! Why trust is not turned: one reason each, and what to do about it.
 
-use identity::bundle::MAX_ISSUERS;
+use identity::bundle::{BadBundle, MAX_ISSUERS};
 use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
 use identity::time::Timestamp;
 use identity::trust::BadStep;
+
+use super::{lines, quoted};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unturned {
@@ -14,17 +16,17 @@ pub enum Unturned {
     NothingStaged(&'static str),
     #[error("version {version} has taken version {reverts} back already")]
     AlreadyBack { version: u64, reverts: u64 },
-    #[error("these gateways have not told their issuing keys: {}", names(.0))]
+    #[error("these gateways have not told their issuing keys: {}", quoted(.0))]
     UnknownIssuers(Vec<NodeName>),
     #[error("no gateway with a mandate is called `{0}`")]
     NoGateway(NodeName),
-    #[error("no node is called {}", names(.0))]
+    #[error("no node is called {}", quoted(.0))]
     NoNodes(Vec<NodeName>),
     #[error("the issuing keys of `{0}` are known: it would serve nobody under the new root, and for no reason")]
     KeysKnown(NodeName),
     #[error("{0} gateways are to be certified, and a version has room for {MAX_ISSUERS}")]
     TooManyGateways(usize),
-    #[error("no certificate under version {version} is known of these gateways' issuing keys: {}", names(.gateways))]
+    #[error("no certificate under version {version} is known of these gateways' issuing keys: {}", quoted(.gateways))]
     Uncertified { version: u64, gateways: Vec<NodeName> },
     #[error("the issuing key that `{0}` tells of is not the one of its mandate")]
     OtherIssuer(NodeName),
@@ -43,7 +45,7 @@ pub enum Unturned {
     #[error("this would break {}, which nobody waived", .0.join(", "))]
     WouldBreak(Vec<String>),
     #[error("the certificates of version {version} cannot be made: {why}")]
-    NotCertified { version: u64, why: String },
+    NotCertified { version: u64, why: BadBundle },
     #[error("an outside root is for the `endpoint` domain alone: nobody else says who may be a member")]
     OutsideIdentity,
     #[error("an outside root must say for which names it is")]
@@ -138,18 +140,6 @@ impl Unturned {
     }
 }
 
-fn names(names: &[NodeName]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-fn quoted(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
 fn count(missing: &[String]) -> String {
     if missing.len() == 1 { "1 node".to_owned() } else { format!("{} nodes", missing.len()) }
-}
-
-fn lines(missing: &[String]) -> String {
-    missing.iter().flat_map(|line| ["\n    ", line]).collect()
 }

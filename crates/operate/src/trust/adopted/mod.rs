@@ -1,12 +1,10 @@
 //! Who goes by which version of the trusted roots: from what each node says of itself, under its own key.
 
-pub mod reissue;
-
 use std::collections::BTreeSet;
 
 use ground::clock;
 use identity::bundle::Domain;
-use identity::id::Digest;
+use identity::id::{Digest, Fingerprint};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use ledger::views::NodeView;
@@ -14,13 +12,13 @@ use org::report::{DomainTold, Refused, TrustTold};
 use serde::Serialize;
 use wire::control::Observed;
 
-use crate::session::desk::Desk;
-use crate::session::error::trust::Unturned;
-use crate::session::reports::Reports;
-use crate::session::{OperateError, Session};
+use crate::node;
+use crate::replica::roll::first_of;
+use crate::session::reports::{Reports, reports};
+use crate::session::{Result, Session, Unturned};
 
 /// So long after it was last heard of, a node counts as off.
-pub const ABSENT: Seconds = Seconds(180);
+pub(crate) const ABSENT: Seconds = Seconds(180);
 /// So often the list of members is read anew while somebody waits; reports are read each time.
 const MEMBERS_ANEW: Seconds = Seconds(15);
 /// So many names are told to people; all are in the JSON.
@@ -41,14 +39,11 @@ pub struct Stance {
 
 impl Stance {
     pub fn told(&self, domain: Domain) -> Option<&DomainTold> {
-        self.trust.as_ref().map(|trust| match domain {
-            Domain::Endpoint => &trust.endpoint,
-            Domain::Identity => &trust.identity,
-        })
+        self.trust.as_ref().map(|trust| trust.of(domain))
     }
 
     /// Since when nothing was heard of it, if it is off.
-    pub fn off_since(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn off_since(&self, now: Timestamp) -> Option<Timestamp> {
         self.last_seen.filter(|seen| now.since(*seen) > ABSENT)
     }
 }
@@ -125,6 +120,13 @@ impl Missing {
     }
 }
 
+/// A member with an SVID from before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Before {
+    pub name: NodeName,
+    pub why: String,
+}
+
 impl Stances {
     /// Each of these is a member: a name that was mistyped is not passed over.
     pub fn check_names(&self, names: &BTreeSet<NodeName>) -> Result<(), Unturned> {
@@ -149,7 +151,7 @@ impl Stances {
     }
 
     /// How far a version has come that was published at this moment.
-    pub fn adoption(&self, (domain, version): (Domain, u64), published_at: Timestamp, now: Timestamp) -> Adoption {
+    pub fn adoption(&self, domain: Domain, version: u64, published_at: Timestamp, now: Timestamp) -> Adoption {
         let mut adoption = Adoption {
             domain,
             version,
@@ -162,6 +164,22 @@ impl Stances {
             adoption.count(self.stance(member, *key), published_at, now);
         }
         adoption
+    }
+
+    /// How many members there are, and those that hold an SVID which does not lead to each of these roots. One that has
+    /// ended cuts nobody off: its node comes back by its node key.
+    pub fn before(&self, roots: &BTreeSet<Fingerprint>, now: Timestamp) -> (usize, Vec<Before>) {
+        let all = self.all();
+        let before = |member: &Stance| {
+            let svids = member.trust.iter().flat_map(|trust| &trust.svids);
+            let mut old = svids.filter(|svid| now < svid.not_after && !roots.iter().all(|it| svid.roots.contains(it)));
+            let old = old.next()?;
+            Some(Before {
+                name: member.name.clone(),
+                why: format!("`{}` does not lead to the new root yet; it lasts until {}", old.principal, old.not_after),
+            })
+        };
+        (all.len(), all.iter().filter_map(before).collect())
     }
 }
 
@@ -221,53 +239,45 @@ impl Adoption {
     }
 }
 
-/// The first of them, and how many more.
-pub fn bounded(lines: Vec<String>) -> Vec<String> {
-    let more = lines.len().saturating_sub(SHOWN);
-    let mut shown: Vec<String> = lines.into_iter().take(SHOWN).collect();
-    if more > 0 {
-        shown.push(format!("and {more} more"));
-    }
-    shown
+/// So many of them as people are shown.
+pub fn bounded(lines: &[String]) -> Vec<String> {
+    first_of(lines, SHOWN)
 }
 
-impl<D: Desk> Session<D> {
-    /// Reads who is a member and what each said last. Who must be among them, with which key, is the ledger's word.
-    pub async fn stances(&mut self) -> Result<Stances, OperateError> {
-        self.folded().await?;
-        let (members, read_at) = (self.members_seen().await?, clock::now());
-        let (reports, after) = if self.desk().is_alone() { Default::default() } else { self.reports(0).await? };
-        Ok(Stances { members, reports, after, read_at })
-    }
+/// Reads who is a member and what each said last. Who must be among them, with which key, is the ledger's word.
+pub async fn stances(session: &mut Session) -> Result<Stances> {
+    session.folded().await?;
+    let (members, read_at) = (members_seen(session).await?, clock::now());
+    let (reports, after) = if session.is_alone() { Default::default() } else { reports(session, 0).await? };
+    Ok(Stances { members, reports, after, read_at })
+}
 
-    /// The same for who only looks; nothing where no gateway answers.
-    pub async fn stances_known(&mut self) -> Result<Option<Stances>, OperateError> {
-        if self.desk().is_alone() { Ok(None) } else { Ok(Some(self.stances().await?)) }
-    }
+/// The same for who only looks; nothing where no gateway answers.
+pub async fn stances_known(session: &mut Session) -> Result<Option<Stances>> {
+    if session.is_alone() { Ok(None) } else { Ok(Some(stances(session).await?)) }
+}
 
-    /// Reads what was said since.
-    pub async fn hear(&mut self, stances: &mut Stances) -> Result<(), OperateError> {
-        let now = clock::now();
-        if now.since(stances.read_at) >= MEMBERS_ANEW || now < stances.read_at {
-            self.look_again().await?;
-            stances.members = self.members_seen().await?;
-            stances.read_at = now;
-        }
-        let (reports, after) = self.reports(stances.after).await?;
-        stances.reports.extend(reports);
-        stances.after = after;
-        Ok(())
+/// Reads what was said since.
+pub async fn hear(session: &mut Session, stances: &mut Stances) -> Result<()> {
+    let now = clock::now();
+    if now.since(stances.read_at) >= MEMBERS_ANEW || now < stances.read_at {
+        session.look_again().await?;
+        stances.members = members_seen(session).await?;
+        stances.read_at = now;
     }
+    let (reports, after) = reports(session, stances.after).await?;
+    stances.reports.extend(reports);
+    stances.after = after;
+    Ok(())
+}
 
-    async fn members_seen(&mut self) -> Result<Vec<(Stance, Digest)>, OperateError> {
-        let nodes = self.nodes().await?;
-        let seen = |node: NodeView| {
-            let key = node.node_key.digest();
-            let (name, Observed { last_seen, svid_expires_at, .. }) = (node.name, node.observed);
-            (Stance { name, last_seen, svid_expires_at, agent: None, trust: None }, key)
-        };
-        Ok(nodes.into_iter().filter(|node| self.is_live(node)).map(seen).collect())
-    }
+async fn members_seen(session: &mut Session) -> Result<Vec<(Stance, Digest)>> {
+    let seen = |node: NodeView| {
+        let key = node.node_key.digest();
+        let (name, Observed { last_seen, svid_expires_at, .. }) = (node.name, node.observed);
+        (Stance { name, last_seen, svid_expires_at, agent: None, trust: None }, key)
+    };
+    Ok(node::members(session).await?.into_iter().map(seen).collect())
 }
 
 #[cfg(test)]

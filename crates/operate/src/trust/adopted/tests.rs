@@ -7,9 +7,8 @@ use identity::id::Fingerprint;
 use identity::key::{PublicKey, Sign as _};
 use org::report::{Applied, Mark, Report};
 
-use crate::session::reports::Heard;
-
 use super::*;
+use crate::session::reports::Heard;
 
 const PUBLISHED: Timestamp = Timestamp::from_unix(1_000_000);
 const NOW: Timestamp = Timestamp::from_unix(1_000_600);
@@ -72,7 +71,7 @@ fn check(said: Said, seen_ago: Option<u64>, wanted: &str) {
         Said::NothingOfTrust => Some(heard("web-1", key, None)),
         Said::This(endpoint) => Some(heard("web-1", key, Some(endpoint))),
     };
-    let adoption = stances(&[(stance, key)], reports).adoption((Domain::Endpoint, 2), PUBLISHED, NOW);
+    let adoption = stances(&[(stance, key)], reports).adoption(Domain::Endpoint, 2, PUBLISHED, NOW);
     let said = if adoption.is_whole() { "adopted".to_owned() } else { adoption.rest().join("; ") };
     assert_eq!(said, wanted);
     assert_eq!(adoption.all(), 1);
@@ -108,12 +107,12 @@ fn another_domain_and_another_key_count_for_nothing() {
     let (stance, key) = member("web-1", Some(NOW));
     let members = [(stance, key)];
     let own = heard("web-1", key, Some(told(&[1, 2], None, None)));
-    let of_identity = stances(&members, [own]).adoption((Domain::Identity, 2), PUBLISHED, NOW);
+    let of_identity = stances(&members, [own]).adoption(Domain::Identity, 2, PUBLISHED, NOW);
     assert_eq!((of_identity.adopted.len(), of_identity.missing.len()), (0, 1));
     let by_another = heard("web-1", random::p256().unwrap().public(), Some(told(&[1, 2], None, None)));
     let renamed = heard("web-2", key, Some(told(&[1, 2], None, None)));
     for report in [by_another, renamed] {
-        let adoption = stances(&members, [report]).adoption((Domain::Endpoint, 2), PUBLISHED, NOW);
+        let adoption = stances(&members, [report]).adoption(Domain::Endpoint, 2, PUBLISHED, NOW);
         assert_eq!(adoption.missing.len(), 1, "{adoption:?}");
         assert_eq!(adoption.missing.first().unwrap().state, Silence::NeverSpoke);
     }
@@ -136,12 +135,12 @@ fn the_bar_is_full_only_when_nobody_is_left_and_names_are_bounded() {
         (40, "[############] 40 of 40"),
     ] {
         let stances = stances(&members, reports(adopted).into_values());
-        let adoption = stances.adoption((Domain::Endpoint, 2), PUBLISHED, NOW);
+        let adoption = stances.adoption(Domain::Endpoint, 2, PUBLISHED, NOW);
         assert_eq!(adoption.bar(), bar);
-        let rest = bounded(adoption.rest());
+        let rest = bounded(&adoption.rest());
         assert_eq!(rest.len(), (40 - adopted).min(11));
         assert_eq!(rest.last().is_some_and(|last| last == "and 30 more"), adopted == 0, "{rest:?}");
     }
-    let nobody = stances(&[], []).adoption((Domain::Endpoint, 2), PUBLISHED, NOW);
+    let nobody = stances(&[], []).adoption(Domain::Endpoint, 2, PUBLISHED, NOW);
     assert_eq!(nobody.bar(), "[------------] 0 of 0");
 }

@@ -20,6 +20,7 @@ use pki_types::CertificateDer;
 use serde::Serialize;
 
 use crate::trust::adopted::Stance;
+use crate::trust::issuers::issuing_key;
 
 /// After so long without a certificate a machine comes home only with an operator's word.
 const COMES_BY_ITSELF: Seconds = Seconds::DAY.times(365);
@@ -328,10 +329,7 @@ impl Look<'_> {
 
     fn mandates(&self) -> impl Iterator<Item = (&Mandate, KeyId)> {
         let active = self.scene.head.mandates.iter().filter(|mandate| mandate.is_active(self.scene.now));
-        active.map(|mandate| match self.scene.domain {
-            Domain::Endpoint => (mandate, mandate.endpoint_issuer),
-            Domain::Identity => (mandate, mandate.identity_issuer),
-        })
+        active.map(|mandate| (mandate, issuing_key(mandate, self.scene.domain)))
     }
 
     fn leads(&self, key: KeyId, held: &Held) -> bool {

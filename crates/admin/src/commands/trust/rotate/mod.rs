@@ -13,12 +13,17 @@ use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
+use operate::audit;
 use operate::key::SignerKeys;
-use operate::session::Session;
-use operate::session::error::trust::Unturned;
+use operate::session::{Session, Unturned};
+use operate::trust::adopted;
 use operate::trust::dependents;
+use operate::trust::dependents::look;
+use operate::trust::issuers;
 use operate::trust::retire::RetireWish;
-use operate::trust::stage::{Stage, stage};
+use operate::trust::stage::{Stage, finished, stage};
+use operate::trust::step;
+use operate::trust::step::LeftBehind;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
@@ -27,7 +32,6 @@ use terminal::show::show;
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::commands::trust::rollback;
 use crate::home::{Common, failure};
-use crate::local::AnyDesk;
 use crate::rooting::next_root;
 use crate::waiting::{Left, Waiting, leave};
 
@@ -126,7 +130,7 @@ enum Then {
 struct Run<'a> {
     wish: Rotate,
     common: &'a Common,
-    session: Session<AnyDesk>,
+    session: Session,
     keys: SignerKeys,
     doing: String,
     told: Rotated,
@@ -176,7 +180,7 @@ impl Run<'_> {
         if anyway.is_empty() {
             return Ok(());
         }
-        let stances = self.session.stances().await.map_err(|why| failure(&self.doing, &why))?;
+        let stances = adopted::stances(&mut self.session).await.map_err(|why| failure(&self.doing, &why))?;
         stances.check_names(&anyway).map_err(|why| failure(&self.doing, &why.into()))
     }
 
@@ -208,8 +212,9 @@ impl Run<'_> {
 
     /// Nobody means to begin another one by running the command that finished the last once more.
     async fn begin<T: InDomain>(&mut self, active: u64) -> Result<(), Failure> {
-        let at = self.session.finished_at(T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
-        let Some(at) = at else { return Ok(()) };
+        let lines = audit::lines(&mut self.session, Some(T::DOMAIN.word())).await;
+        let lines = lines.map_err(|why| failure(&self.doing, &why))?;
+        let Some(at) = finished(&lines) else { return Ok(()) };
         let last = format!("the last rotation finished at {at} with version {active}");
         if self.wish.yes || at + LATELY <= clock::now() {
             self.say(&format!("{last}; this begins another"));
@@ -227,9 +232,10 @@ impl Run<'_> {
         self.say(&format!("version {active} is in use; a new root is to be handed out beside it"));
         let roots = self.wish.roots.clone();
         let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
-        self.session.check_without(&without, T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
-        let root = next_root::<_, T>(self.common, &mut self.session, roots, &self.doing).await?;
-        let made = self.session.publish_trust(&self.keys, &root, &without).await;
+        let left_out = issuers::check_without(&mut self.session, &without, T::DOMAIN).await;
+        left_out.map_err(|why| failure(&self.doing, &why))?;
+        let root = next_root::<T>(self.common, &mut self.session, roots, &self.doing).await?;
+        let made = step::publish(&mut self.session, &self.keys, &root, &without).await;
         let made = made.map_err(|why| failure(&self.doing, &why))?;
         Ok(self.done("publish", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
     }
@@ -250,7 +256,13 @@ impl Run<'_> {
         }
         let anyway: BTreeSet<NodeName> = self.wish.anyway.iter().cloned().collect();
         let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
-        let made = self.session.activate_trust::<T>(&self.keys, self.wish.grace, (&anyway, &without)).await;
+        let made = step::activate::<T>(
+            &mut self.session,
+            &self.keys,
+            self.wish.grace,
+            LeftBehind { nodes: &anyway, gateways: &without },
+        )
+        .await;
         let made = made.map_err(|why| failure(&self.doing, &why))?;
         Ok(self.done("activate", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
     }
@@ -258,7 +270,7 @@ impl Run<'_> {
     /// The promised time is over: gone, if nobody would break by it.
     async fn retire<T: InDomain>(&mut self, version: u64) -> Result<Then, Failure> {
         let wish = RetireWish { domain: T::DOMAIN, version, early: false, waived: Vec::new() };
-        let scene = self.session.scene(T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
+        let scene = look::scene(&mut self.session, T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
         let outcome = dependents::outcome(&scene, wish.step(), None);
         let outcome = outcome.map_err(|why| failure(&self.doing, &Unturned::Step(why).into()))?;
         if !outcome.breaks.is_empty() {
@@ -266,13 +278,15 @@ impl Run<'_> {
             return Ok(Then::Wait(format!("somebody would break if version {version} were trusted no more")));
         }
         self.say(&format!("the grace of version {version} is over, and nobody would break without it"));
-        let made = self.session.retire(&self.keys, &wish).await.map_err(|why| failure(&self.doing, &why))?;
+        let made = operate::trust::retire::retire(&mut self.session, &self.keys, &wish)
+            .await
+            .map_err(|why| failure(&self.doing, &why))?;
         let pending = leave(self.common, &self.doing, &self.session.known, &made)?;
         Ok(self.done("retire", pending))
     }
 
     async fn back<T: InDomain>(&mut self) -> Result<Then, Failure> {
-        let made = self.session.roll_back_trust::<T>(&self.keys, self.wish.grace).await;
+        let made = step::roll_back::<T>(&mut self.session, &self.keys, self.wish.grace).await;
         let made = made.map_err(|why| failure(&self.doing, &why))?;
         let told = TurnTold::of(self.common, &self.session.known, &made, &self.doing)?;
         if told.pending.waiting().is_none() {
@@ -298,7 +312,7 @@ impl Run<'_> {
     }
 
     fn is_served(&self) -> bool {
-        matches!(self.session.desk(), AnyDesk::Remote(_))
+        self.session.is_served()
     }
 
     fn say(&self, words: &str) {

@@ -10,9 +10,13 @@ use identity::head::Mandate;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::session::OperateError;
-use operate::trust::issuers::Told;
+use operate::session::desk::Desk as _;
+use operate::trust::issuers;
+use operate::trust::issuers::{Issuing, Told};
+use operate::trust::stolen::take_spare;
 use terminal::failure::Failure;
 use wire::connect::Gateway as Peer;
+use wire::control::Call;
 
 use super::Run;
 use crate::home::failure;
@@ -31,8 +35,12 @@ pub struct Known {
 }
 
 impl Known {
+    pub const fn issuing(&self) -> Issuing<'_> {
+        Issuing { told: &self.told, without: &self.without }
+    }
+
     pub async fn gather(run: &mut Run<'_>) -> Result<Self, Failure> {
-        let told = run.session.issuers().await.map_err(|why| failure(&run.doing, &why))?;
+        let told = issuers::told(&mut run.session).await.map_err(|why| failure(&run.doing, &why))?;
         let without: BTreeSet<NodeName> = run.wish.without.iter().cloned().collect();
         let (head, now) = (&run.session.known.head.head, clock::now());
         let stranger = without.iter().find(|name| head.active_mandate(name, now).is_none());
@@ -65,11 +73,13 @@ impl Known {
         let own = run.session.survey.gateway.clone();
         let mut drawn = Vec::new();
         if !self.without.contains(&own) {
-            let at = run.session.draw_spare::<AnyDesk>((&own, None), domain, &mut self.told).await;
+            let answer = run.session.ask(Call::Spare { domain }).await;
+            let at = answer.and_then(|answer| take_spare(&run.session.known, &own, answer, &mut self.told));
             drawn.push((own.clone(), at.map_err(|why| not_drawn(run, &own, &why))?));
         }
         for (name, desk) in &mut self.reached {
-            let at = run.session.draw_spare((&*name, Some(desk)), domain, &mut self.told).await;
+            let answer = desk.ask(Call::Spare { domain }).await.map_err(OperateError::from);
+            let at = answer.and_then(|answer| take_spare(&run.session.known, name, answer, &mut self.told));
             drawn.push((name.clone(), at.map_err(|why| not_drawn(run, name, &why))?));
         }
         let now = clock::now();

@@ -7,9 +7,11 @@ use ground::plain::plain;
 use identity::bundle::InDomain;
 use identity::id::Digest;
 use identity::trust::{self, Step};
-use operate::gateway::ISSUER_LIFE;
-use operate::session::error::trust::Unturned;
+use operate::session::Unturned;
+use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, Held};
+use operate::trust::issuers::ISSUER_LIFE;
+use operate::trust::stolen;
 use operate::trust::stolen::Spares;
 use terminal::failure::Failure;
 
@@ -26,8 +28,8 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
     confirm::<T>(run)?;
     known.draw(run, T::DOMAIN).await?;
     let roots = run.wish.roots.clone();
-    let root = fresh_root::<_, T>(run.common, &run.session, roots, &run.doing)?;
-    let made = run.session.replace_trust(&run.keys, &root, (&known.told, &known.without), &waived).await;
+    let root = fresh_root::<T>(run.common, &run.session, roots, &run.doing)?;
+    let made = stolen::replace(&mut run.session, &run.keys, &root, known.issuing(), &waived).await;
     drop((root, known));
     let made = made.map_err(|why| failure(&run.doing, &why))?;
     let (turned, spares) = &made.what;
@@ -61,8 +63,8 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
 /// Shows what would break; gives back how the ledger names it.
 async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<String>, Failure> {
     let failed = |why: operate::session::OperateError| failure(&run.doing, &why);
-    let mut scene = run.session.scene(T::DOMAIN).await.map_err(failed)?;
-    let spares = Spares::of(&scene.head, (&known.told, &known.without), T::DOMAIN, clock::now());
+    let mut scene = look::scene(&mut run.session, T::DOMAIN).await.map_err(failed)?;
+    let spares = Spares::of(&scene.head, known.issuing(), T::DOMAIN, clock::now());
     if spares.ready.is_empty() {
         return Err(failed(Unturned::NoSpare.into()));
     }

@@ -12,7 +12,10 @@ use identity::principal::NodeName;
 use identity::time::Seconds;
 use node::commands::run::stop_signal;
 use operate::session::OperateError;
+use operate::trust::adopted;
 use operate::trust::adopted::{Stances, bounded};
+use operate::trust::versions;
+use operate::trust::versions::Versions;
 use terminal::failure::Failure;
 
 use super::Run;
@@ -25,12 +28,15 @@ const FAILURES: u32 = 30;
 
 /// Until every member goes by the version; who does not when the wait is over, and why.
 pub async fn adopted<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Vec<String>, Failure> {
-    let versions = run.session.versions::<T>().await.map_err(|why| failure(&run.doing, &why))?;
+    let versions = versions::all::<T>(&mut run.session)
+        .await
+        .and_then(Versions::trusted)
+        .map_err(|why| failure(&run.doing, &why))?;
     let found = versions.iter().find(|it| it.line.version == version);
     let published_at = found.map_or_else(clock::now, |it| it.bundle.body().published_at);
     let left: BTreeSet<NodeName> = run.wish.anyway.iter().cloned().collect();
     until(run, |stances| {
-        let adoption = stances.adoption((T::DOMAIN, version), published_at, clock::now());
+        let adoption = stances.adoption(T::DOMAIN, version, published_at, clock::now());
         let bar = adoption.bar();
         (bar, adoption.without(&left).rest())
     })
@@ -42,7 +48,10 @@ pub async fn reissued<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Ve
     if T::DOMAIN == Domain::Endpoint {
         return Ok(Vec::new());
     }
-    let versions = run.session.versions::<T>().await.map_err(|why| failure(&run.doing, &why))?;
+    let versions = versions::all::<T>(&mut run.session)
+        .await
+        .and_then(Versions::trusted)
+        .map_err(|why| failure(&run.doing, &why))?;
     let found = versions.iter().find(|it| it.line.version == version);
     let roots: BTreeSet<Fingerprint> = found.into_iter().flat_map(|it| it.bundle.fingerprints()).collect();
     let left: BTreeSet<NodeName> = run.wish.anyway.iter().cloned().collect();
@@ -64,7 +73,7 @@ async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String
         run.say("no gateway serves here, so nobody hears of it now: freehold serve");
     }
     let over = clock::now() + if run.waits() { run.wish.wait } else { Seconds(0) };
-    let mut stances = run.session.stances().await.map_err(|why| failure(&run.doing, &why))?;
+    let mut stances = adopted::stances(&mut run.session).await.map_err(|why| failure(&run.doing, &why))?;
     let (mut bar, mut failures) = (Bar::new(run.common.json), 0);
     // Whoever interrupts the wait is told where it stands, as if it were over.
     let mut stop = stop_signal().map_err(|why| Failure::new(&run.doing, &why))?;
@@ -80,7 +89,7 @@ async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String
         if tokio::time::timeout(LOOK, stop.changed()).await.is_ok() {
             continue;
         }
-        match run.session.hear(&mut stances).await {
+        match adopted::hear(&mut run.session, &mut stances).await {
             Ok(()) => failures = 0,
             // What is published stays so, whether this connection holds or not.
             Err(OperateError::Desk(_)) if failures < FAILURES => failures += 1,
@@ -112,14 +121,14 @@ impl Bar {
             return;
         }
         if self.live {
-            let words: Vec<String> = bounded(rest.to_vec()).into_iter().take(3).collect();
+            let words: Vec<String> = bounded(rest).into_iter().take(3).collect();
             let line: String = plain(&format!("{done}  {}", words.join("; "))).chars().take(110).collect();
             eprint!("\r\u{1b}[K{line}");
             let _ = std::io::stderr().flush();
             self.shown = true;
         } else if self.done != done || self.told != rest {
             eprintln!("{}", plain(done));
-            for line in bounded(rest.to_vec()) {
+            for line in bounded(rest) {
                 eprintln!("  {}", plain(&line));
             }
             (self.done, self.told) = (done.to_owned(), rest.to_vec());
