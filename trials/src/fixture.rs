@@ -43,6 +43,11 @@ pub fn turns(name: &str) -> PathBuf {
     below("turns", name)
 }
 
+/// What is written in formats of others: backups for age, with what opens them, and a box by HPKE.
+pub fn standard(name: &str) -> PathBuf {
+    below("standard", name)
+}
+
 /// Copies a fixture's folder. Version control keeps no modes: keys and folders are made private again.
 pub fn copy_folder(from: &Path, to: &Path) {
     let or_panic = |done: std::io::Result<()>| done.unwrap_or_else(|why| panic!("`{}`: {why}", from.display()));

@@ -29,6 +29,7 @@ mod lying;
 mod going_back;
 mod comfort;
 mod backing_up;
+mod opened;
 mod migrating;
 mod fixtures;
 mod bad_days;

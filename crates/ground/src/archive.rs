@@ -1,30 +1,28 @@
-//! A stream that is encrypted under a passphrase: little memory however long it is, and every change of it is noticed.
+//! A stream that is encrypted for somebody: little memory however long it is, and every change of it is noticed.
 //!
-//! ```text
-//! magic 16 | schema 4 | Argon2id memory 4, passes 4, lanes 4 | salt 16 | check 32 | chunk | chunk | ... | last chunk
-//! ```
-//!
-//! Key and check are drawn from the stretched passphrase and the header before the check, so that a changed header and a
-//! wrong passphrase show at once. A chunk is 64 KiB under AES-256-GCM; its nonce is its number and whether it is the
-//! last one, so that chunks cannot be dropped, repeated, moved, or cut off at the end.
+//! It is an age file (`age`). A chunk is 64 KiB under ChaCha20-Poly1305; its nonce is its number and whether it is the
+//! last one, so that chunks cannot be dropped, repeated, moved, or cut off at the end. What freehold wrote before it wrote
+//! age files is still read (`first`): its chunks are the same but for the cipher.
 
-use std::io::{self, Read, Write};
+mod first;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::{constant_time, digest, hkdf};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
+use aws_lc_rs::digest;
+use aws_lc_rs::error::Unspecified;
 use zeroize::Zeroizing;
 
+use crate::age::header::{self, BadHeader, Header};
+use crate::age::keys::{Identity, Recipient};
+use crate::age::wrap::{self, FileKey, NotUnwrapped, NotWrapped, Opens};
 use crate::passphrase::Passphrase;
 use crate::random;
-use crate::sealed::{self, COST, Cost, SealError};
 
-const MAGIC: [u8; 16] = *b"freehold backup\n";
-const SCHEMA: u32 = 1;
 const CHUNK: usize = 64 << 10;
 const TAG: usize = 16;
-/// Up to the check, and with it.
-const BEFORE_CHECK: usize = 48;
-const HEADER: usize = BEFORE_CHECK + 32;
+/// What the payload begins with.
+const NONCE: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
@@ -32,36 +30,61 @@ pub enum ArchiveError {
     Io(#[from] io::Error),
     #[error("it is not a backup of freehold, or its beginning is damaged")]
     NotAnArchive,
-    #[error("it was made by a newer freehold (format {found}; this one knows {SCHEMA}): upgrade freehold")]
-    Newer { found: u32 },
-    #[error("the passphrase is wrong, or the beginning of the file was changed")]
-    WrongPassphrase,
+    #[error("it was made by a newer freehold, or a newer age ({found}): upgrade freehold")]
+    Newer { found: String },
+    #[error(
+        "it is an age file in its armor, as text; freehold reads those without: `age --decrypt`, and encrypt it again"
+    )]
+    Armored,
+    #[error(transparent)]
+    NotUnwrapped(NotUnwrapped),
+    #[error(transparent)]
+    NotWrapped(#[from] NotWrapped),
     #[error("the part from byte {from} on is damaged: it was changed, cut off, or does not belong there")]
     Damaged { from: u64 },
-    #[error(transparent)]
-    Seal(#[from] SealError),
 }
 
-/// The keys that belong to one header.
-struct Keys {
-    chunks: LessSafeKey,
-    check: [u8; 32],
-}
-
-impl Keys {
-    fn derive(passphrase: &Passphrase, before_check: &[u8], salt: &[u8], cost: Cost) -> Result<Self, SealError> {
-        let stretched = sealed::stretch(passphrase, salt, cost)?;
-        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"freehold backup v1").extract(&stretched[..]);
-        let draw = |label: &[u8]| -> Result<Zeroizing<[u8; 32]>, SealError> {
-            let mut out = Zeroizing::new([0; 32]);
-            let info = [label, before_check];
-            let okm = prk.expand(&info, hkdf::HKDF_SHA256).map_err(|_| SealError::Kdf)?;
-            okm.fill(&mut out[..]).map_err(|_| SealError::Kdf)?;
-            Ok(out)
-        };
-        let chunks = UnboundKey::new(&AES_256_GCM, &draw(b"chunks")?[..]).map_err(|_| SealError::Kdf)?;
-        Ok(Self { chunks: LessSafeKey::new(chunks), check: *draw(b"check")? })
+impl From<NotUnwrapped> for ArchiveError {
+    fn from(why: NotUnwrapped) -> Self {
+        match why {
+            NotUnwrapped::Header(why) => why.into(),
+            other => Self::NotUnwrapped(other),
+        }
     }
+}
+
+impl From<BadHeader> for ArchiveError {
+    fn from(why: BadHeader) -> Self {
+        match why {
+            BadHeader::NotAge | BadHeader::Cut => Self::NotAnArchive,
+            BadHeader::Armored => Self::Armored,
+            BadHeader::OtherVersion(found) => Self::Newer { found },
+            other => Self::NotUnwrapped(other.into()),
+        }
+    }
+}
+
+/// For whom it is encrypted.
+#[derive(Debug, Clone)]
+pub enum To {
+    Passphrase(Passphrase),
+    Recipients(Vec<Recipient>),
+}
+
+/// What opens it.
+#[derive(Debug, Clone)]
+pub enum With {
+    Passphrase(Passphrase),
+    Identities(Vec<Identity>),
+}
+
+/// What the beginning of a file asks for.
+pub fn opens(mut from: impl Read) -> Result<Opens, ArchiveError> {
+    let start = read_up_to(&mut from, header::MAX)?;
+    if start.starts_with(&first::MAGIC) {
+        return Ok(Opens::Passphrase);
+    }
+    Ok(wrap::opens(&Header::parse(&start)?.0)?)
 }
 
 /// Each number is used once under a key, and the key belongs to one file.
@@ -85,16 +108,24 @@ pub struct Sealer<W> {
 }
 
 impl<W: Write> Sealer<W> {
-    pub fn begin(mut out: W, passphrase: &Passphrase) -> Result<Self, ArchiveError> {
-        let salt = random::bytes::<16>().map_err(SealError::from)?;
-        let numbers = [SCHEMA, COST.memory_kib, COST.passes, COST.lanes];
-        let before: Vec<u8> =
-            MAGIC.into_iter().chain(numbers.into_iter().flat_map(u32::to_be_bytes)).chain(salt).collect();
-        let keys = Keys::derive(passphrase, &before, &salt, COST)?;
-        out.write_all(&before)?;
-        out.write_all(&keys.check)?;
-        let waiting = Zeroizing::new(Vec::with_capacity(CHUNK + TAG));
-        Ok(Self { out, key: keys.chunks, number: 0, waiting })
+    pub fn begin(out: W, to: &To) -> Result<Self, ArchiveError> {
+        Self::begin_at(out, to, wrap::WORK)
+    }
+
+    fn begin_at(mut out: W, to: &To, work: u8) -> Result<Self, ArchiveError> {
+        let key = FileKey::draw().map_err(NotWrapped::from)?;
+        let stanzas = match to {
+            To::Passphrase(passphrase) => vec![wrap::for_passphrase(&key, passphrase, work)?],
+            To::Recipients(to) => wrap::for_recipients(&key, to)?,
+        };
+        let nonce = random::bytes::<NONCE>().map_err(NotWrapped::from)?;
+        out.write_all(&key.header(stanzas).map_err(NotWrapped::from)?.write())?;
+        out.write_all(&nonce)?;
+        Ok(Self::under(out, key.payload(&nonce).map_err(NotWrapped::from)?))
+    }
+
+    fn under(out: W, key: LessSafeKey) -> Self {
+        Self { out, key, number: 0, waiting: Zeroizing::new(Vec::with_capacity(CHUNK + TAG)) }
     }
 
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), ArchiveError> {
@@ -117,7 +148,8 @@ impl<W: Write> Sealer<W> {
 
     fn seal(&mut self, last: bool) -> Result<(), ArchiveError> {
         let nonce = nonce(self.number, last);
-        self.key.seal_in_place_append_tag(nonce, Aad::empty(), &mut *self.waiting).map_err(|_| SealError::Kdf)?;
+        let sealed = self.key.seal_in_place_append_tag(nonce, Aad::empty(), &mut *self.waiting);
+        sealed.map_err(NotWrapped::from)?;
         self.out.write_all(&self.waiting)?;
         self.waiting.clear();
         self.number += 1;
@@ -129,6 +161,9 @@ impl<W: Write> Sealer<W> {
 pub struct Opener<R> {
     from: R,
     key: LessSafeKey,
+    /// Where the first chunk begins.
+    start: u64,
+    is_first: bool,
     number: u64,
     /// The next chunk as it was read, to know whether it is the last.
     ahead: Vec<u8>,
@@ -137,37 +172,29 @@ pub struct Opener<R> {
     ended: bool,
 }
 
-impl<R: Read> Opener<R> {
-    pub fn begin(
-        mut from: R,
-        passphrase: impl FnOnce() -> Result<Passphrase, ArchiveError>,
-    ) -> Result<Self, ArchiveError> {
-        let header = read_up_to(&mut from, HEADER)?;
-        let header: [u8; HEADER] = header.try_into().map_err(|_| ArchiveError::NotAnArchive)?;
-        let (before, check) = header.split_at(BEFORE_CHECK);
-        let (magic, rest) = before.split_at(MAGIC.len());
-        if magic != MAGIC {
-            return Err(ArchiveError::NotAnArchive);
-        }
-        let (numbers, salt) = rest.split_at(16);
-        let mut numbers =
-            numbers.chunks_exact(4).map(|word| word.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)));
-        let mut next = || numbers.next().ok_or(ArchiveError::NotAnArchive);
-        let found = next()?;
-        if found != SCHEMA {
-            return Err(ArchiveError::Newer { found });
-        }
-        let cost = Cost { memory_kib: next()?, passes: next()?, lanes: next()? };
-        if !cost.is_bearable() {
-            return Err(ArchiveError::NotAnArchive);
-        }
-        let keys = Keys::derive(&passphrase()?, before, salt, cost).map_err(|_| ArchiveError::NotAnArchive)?;
-        if constant_time::verify_slices_are_equal(check, &keys.check).is_err() {
-            return Err(ArchiveError::WrongPassphrase);
-        }
-        let ahead = read_up_to(&mut from, CHUNK + TAG)?;
-        let open = Zeroizing::new(Vec::new());
-        Ok(Self { from, key: keys.chunks, number: 0, ahead, open, at: 0, ended: false })
+impl<R: Read + Seek> Opener<R> {
+    pub fn begin(mut from: R, with: &With) -> Result<Self, ArchiveError> {
+        let beginning = read_up_to(&mut from, header::MAX + NONCE)?;
+        let is_first = beginning.starts_with(&first::MAGIC);
+        let (key, start) = if is_first { first::unlock(&beginning, with)? } else { unlock(&beginning, with)? };
+        let (ahead, open) = (Vec::new(), Zeroizing::new(Vec::new()));
+        let mut opener = Self { from, key, start: start as u64, is_first, number: 0, ahead, open, at: 0, ended: false };
+        opener.rewind()?;
+        Ok(opener)
+    }
+
+    /// Back to the beginning of what is in it.
+    pub fn rewind(&mut self) -> Result<(), ArchiveError> {
+        self.from.seek(SeekFrom::Start(self.start))?;
+        self.ahead = read_up_to(&mut self.from, CHUNK + TAG)?;
+        self.open.clear();
+        (self.number, self.at, self.ended) = (0, 0, false);
+        Ok(())
+    }
+
+    /// Was it written before freehold wrote age files? Then its inside is of that time, too.
+    pub const fn is_first(&self) -> bool {
+        self.is_first
     }
 
     /// Fills the whole of `out`.
@@ -188,8 +215,12 @@ impl<R: Read> Opener<R> {
         Ok(())
     }
 
+    pub fn is_at_end(&mut self) -> Result<bool, ArchiveError> {
+        Ok(self.ready()?.is_empty())
+    }
+
     pub fn expect_end(&mut self) -> Result<(), ArchiveError> {
-        if self.ready()?.is_empty() { Ok(()) } else { Err(ArchiveError::Damaged { from: self.place() }) }
+        if self.is_at_end()? { Ok(()) } else { Err(ArchiveError::Damaged { from: self.place() }) }
     }
 
     /// What is open and not yet handed out; nothing at the end.
@@ -198,9 +229,13 @@ impl<R: Read> Opener<R> {
             let next = read_up_to(&mut self.from, CHUNK + TAG)?;
             let last = next.is_empty();
             let mut chunk = Zeroizing::new(std::mem::replace(&mut self.ahead, next));
-            let damaged = ArchiveError::Damaged { from: self.place() };
             let opened = self.key.open_in_place(nonce(self.number, last), Aad::empty(), &mut chunk[..]);
-            let length = opened.map_err(|_| damaged)?.len();
+            // Only a stream with nothing in it ends with an empty chunk: there is one way to write each.
+            let opened = opened.and_then(|open| match open.len() {
+                0 if self.number > 0 => Err(Unspecified),
+                length => Ok(length),
+            });
+            let length = opened.map_err(|_| ArchiveError::Damaged { from: self.place() })?;
             chunk.truncate(length);
             (self.open, self.at, self.ended) = (chunk, 0, last);
             self.number += 1;
@@ -210,8 +245,21 @@ impl<R: Read> Opener<R> {
 
     /// Where the chunk begins that is next to be opened.
     const fn place(&self) -> u64 {
-        HEADER as u64 + self.number * (CHUNK + TAG) as u64
+        self.start + self.number * (CHUNK + TAG) as u64
     }
+}
+
+/// The key of the chunks of an age file, and where they begin.
+fn unlock(beginning: &[u8], with: &With) -> Result<(LessSafeKey, usize), ArchiveError> {
+    let (header, length) = Header::parse(beginning)?;
+    let (written, rest) = beginning.split_at(length);
+    let key = match with {
+        With::Passphrase(passphrase) => wrap::by_passphrase(&header, written, passphrase)?,
+        With::Identities(identities) => wrap::by_identities(&header, written, identities)?,
+    };
+    let nonce = rest.first_chunk::<NONCE>().ok_or(ArchiveError::Damaged { from: length as u64 })?;
+    let key = key.payload(nonce).map_err(|_| ArchiveError::NotAnArchive)?;
+    Ok((key, length + NONCE))
 }
 
 fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
@@ -253,96 +301,4 @@ macro_rules! hidden {
 hidden!(Sealer<W>, Opener<R>, Sum);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn phrase(text: &str) -> Passphrase {
-        Passphrase::new(text.to_owned())
-    }
-
-    fn seal(plain: &[u8]) -> Vec<u8> {
-        let mut sealer = Sealer::begin(Vec::new(), &phrase("p")).unwrap();
-        // In pieces that do not fit the chunks.
-        plain.chunks(10_007).for_each(|piece| sealer.write(piece).unwrap());
-        sealer.finish().unwrap()
-    }
-
-    fn open(file: &[u8], length: usize) -> Result<Vec<u8>, ArchiveError> {
-        let mut opener = Opener::begin(file, || Ok(phrase("p")))?;
-        let mut plain = vec![0; length];
-        opener.fill(&mut plain)?;
-        opener.expect_end()?;
-        Ok(plain)
-    }
-
-    fn plain(length: usize) -> Vec<u8> {
-        (0..length).map(|place| u8::try_from(place % 251).unwrap()).collect()
-    }
-
-    #[test]
-    fn what_goes_in_comes_out_at_every_length_around_a_chunk() {
-        for length in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 5] {
-            let (plain, file) = (plain(length), seal(&plain(length)));
-            assert_eq!(open(&file, length).unwrap(), plain, "{length}");
-            assert!(open(&file, length + 1).is_err(), "more was taken than there is: {length}");
-            assert!(length == 0 || open(&file, length - 1).is_err(), "something was left over: {length}");
-        }
-    }
-
-    #[test]
-    fn only_the_right_passphrase_opens() {
-        let file = seal(b"secret");
-        let wrong = Opener::begin(&file[..], || Ok(phrase("q"))).err();
-        assert!(matches!(wrong, Some(ArchiveError::WrongPassphrase)), "{wrong:?}");
-    }
-
-    #[test]
-    fn a_flipped_bit_is_noticed_wherever_it_is() {
-        let length = 2 * CHUNK + 100;
-        let file = seal(&plain(length));
-        let ends = [HEADER, HEADER + CHUNK, HEADER + CHUNK + TAG, HEADER + 2 * (CHUNK + TAG), file.len() - 1];
-        for at in (0..HEADER).step_by(3).chain(ends).chain((HEADER..file.len()).step_by(9_973)) {
-            let mut changed = file.clone();
-            changed[at] ^= 1;
-            let why = open(&changed, length).unwrap_err();
-            let fits = match at {
-                ..20 => matches!(why, ArchiveError::NotAnArchive | ArchiveError::Newer { .. }),
-                // The cost may become unbearable, or only another one.
-                20..HEADER => matches!(why, ArchiveError::NotAnArchive | ArchiveError::WrongPassphrase),
-                _ => {
-                    let from = HEADER + (at - HEADER) / (CHUNK + TAG) * (CHUNK + TAG);
-                    matches!(why, ArchiveError::Damaged { from: said } if said == from as u64)
-                }
-            };
-            assert!(fits, "byte {at}: {why:?}");
-        }
-    }
-
-    #[test]
-    fn a_file_that_was_cut_short_or_made_longer_is_noticed() {
-        let length = 2 * CHUNK;
-        let file = seal(&plain(length));
-        let whole = CHUNK + TAG;
-        for cut in [0, 1, HEADER - 1, HEADER, HEADER + 1, HEADER + whole, HEADER + whole + 7, file.len() - 1] {
-            assert!(open(&file[..cut], length).is_err(), "cut at {cut}");
-            // Also if the reader wants no more than is there.
-            assert!(open(&file[..cut], cut.saturating_sub(HEADER) / whole * CHUNK).is_err(), "cut at {cut}");
-        }
-        assert!(open(&[&file[..], b"x"].concat(), length).is_err());
-        assert!(open(&[&file[..], &file[HEADER..]].concat(), length).is_err());
-    }
-
-    #[test]
-    fn parts_that_were_moved_repeated_or_taken_from_another_file_are_noticed() {
-        let length = 3 * CHUNK;
-        let (file, other) = (seal(&plain(length)), seal(&plain(length)));
-        let part = |file: &[u8], number: usize| file[HEADER..].chunks(CHUNK + TAG).nth(number).unwrap().to_vec();
-        let put = |parts: [Vec<u8>; 3]| [file[..HEADER].to_vec(), parts.concat()].concat();
-        let [first, second, third] = [0, 1, 2].map(|number| part(&file, number));
-        assert!(open(&put([first.clone(), second.clone(), third.clone()]), length).is_ok());
-        assert!(open(&put([second.clone(), first.clone(), third.clone()]), length).is_err());
-        assert!(open(&put([first.clone(), first.clone(), third.clone()]), length).is_err());
-        assert!(open(&put([first.clone(), part(&other, 1), third]), length).is_err());
-        assert!(open(&put([first, second, vec![]]), 2 * CHUNK).is_err());
-    }
-}
+mod tests;

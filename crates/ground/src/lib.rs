@@ -13,4 +13,5 @@ pub mod token;
 pub mod passphrase;
 pub mod sealed;
 pub mod sealed_box;
+pub mod age;
 pub mod archive;

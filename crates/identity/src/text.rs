@@ -88,8 +88,14 @@ pub(crate) fn hex_into<'o>(bytes: &[u8], out: &'o mut [u8]) -> &'o str {
     std::str::from_utf8(out).unwrap_or_default()
 }
 
-/// Lowercase only: a second spelling of one value would be a second name for it. For so many bytes as there is room for, no
-/// more and no fewer.
+/// Lowercase only: a second spelling of one value would be a second name for it.
+pub fn from_hex(text: &str) -> Result<Vec<u8>, BadText> {
+    let mut bytes = vec![0; text.len() / 2];
+    from_hex_into(text, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same, for so many bytes as there is room for, no more and no fewer.
 pub(crate) fn from_hex_into(text: &str, out: &mut [u8]) -> Result<(), BadText> {
     let bad = BadText { form: "lowercase hex" };
     let digit = |c: u8| match c {

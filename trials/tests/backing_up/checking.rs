@@ -2,7 +2,7 @@
 
 use trials::place::{Place, ended, json, stderr, stdout, text};
 
-use super::{back_up, restore, verify};
+use super::{back_up, back_up_to, identity, restore, verify};
 
 #[test]
 fn a_check_says_what_would_come_back() {
@@ -28,8 +28,21 @@ fn a_check_says_what_would_come_back() {
     }
 }
 
+fn flipped(whole: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    bytes[at] ^= 0x10;
+    bytes
+}
+
+/// Another letter, where a letter stands.
+fn swapped(whole: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+    bytes
+}
+
 #[test]
-fn every_damage_is_named_and_nothing_is_restored_from_it() {
+fn every_damage_of_its_beginning_is_named_and_nothing_is_restored_from_it() {
     let place = Place::founded(&[]);
     let backup = back_up(&place, "backup");
     let whole = std::fs::read(&backup).unwrap();
@@ -41,26 +54,47 @@ fn every_damage_is_named_and_nothing_is_restored_from_it() {
         ended(&restore(&place, &damaged, &home, &[]), 1, words);
         assert!(!home.join("harbor").exists());
     };
-    let flipped = |at: usize| {
-        let mut bytes = whole.clone();
-        bytes[at] ^= 0x10;
-        bytes
-    };
     check(b"", "not a backup of freehold");
     check(&whole[..40], "not a backup of freehold");
-    check(&flipped(3), "not a backup of freehold");
-    check(&flipped(19), "newer freehold");
+    check(&flipped(&whole, 3), "not a backup of freehold");
+    check(&flipped(&whole, 20), "newer freehold");
+    check(&flipped(&whole, 56), "its header is malformed");
+    // The salt, and the wrapped key.
     for at in [40, 60] {
-        check(&flipped(at), "the passphrase is wrong, or the beginning of the file was changed");
+        check(&swapped(&whole, at), "the passphrase is wrong, or the beginning of the file was changed");
     }
-    check(&flipped(100), "the part from byte 80 on is damaged");
-    check(&flipped(70_000), "the part from byte 65632 on is damaged");
-    check(&flipped(whole.len() - 1), "on is damaged");
-    check(&whole[..80], "the part from byte 80 on is damaged");
-    check(&whole[..65_632], "on is damaged");
+    // The MAC.
+    check(&swapped(&whole, 120), "the beginning of the file was changed");
+    assert!(verify(&place, &backup, &[]).status.success(), "the whole one still holds");
+}
+
+#[test]
+fn every_damage_is_named_and_nothing_is_restored_from_it() {
+    let place = Place::founded(&[]);
+    let (backup, identity) = (back_up_to(&place, "backup"), identity(&place));
+    let whole = std::fs::read(&backup).unwrap();
+    let damaged = place.path("damaged");
+    let home = place.path("restored");
+    let check = |bytes: &[u8], words: &str| {
+        std::fs::write(&damaged, bytes).unwrap();
+        for doing in ["verify", "restore"] {
+            let file = damaged.to_string_lossy();
+            ended(&super::at(&home, &["backup", doing, &file, "--identity", &identity]), 1, words);
+        }
+        assert!(!home.join("harbor").exists());
+    };
+    // Version, stanza and MAC are 168 bytes of text; then the nonce.
+    check(&flipped(&whole, 170), "the part from byte 184 on is damaged");
+    check(&flipped(&whole, 200), "the part from byte 184 on is damaged");
+    check(&flipped(&whole, 70_000), "the part from byte 65736 on is damaged");
+    check(&flipped(&whole, whole.len() - 1), "on is damaged");
+    check(&whole[..180], "the part from byte 168 on is damaged");
+    check(&whole[..184], "the part from byte 184 on is damaged");
+    check(&whole[..65_736], "on is damaged");
     check(&whole[..whole.len() - 1], "on is damaged");
     check(&[&whole[..], b"more"].concat(), "on is damaged");
-    assert!(verify(&place, &backup, &[]).status.success(), "the whole one still holds");
+    let holds = ["backup", "verify", &backup.to_string_lossy(), "--identity", &identity];
+    assert!(place.freehold(&holds).status.success(), "the whole one still holds");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use trials::place::{Place, binary, json, output, succeeded};
 
-use super::{WORDS, at, back_up, verify};
+use super::{RECIPIENT, at, back_up_to, identity};
 
 /// Each of these changes something on disk; every STEP-th of them is the last that the process begins.
 const CALLS: [(&str, usize); 7] =
@@ -14,13 +14,14 @@ const CALLS: [(&str, usize); 7] =
 #[test]
 fn a_restore_that_is_killed_leaves_nothing_or_all_of_it() {
     let place = Place::founded(&[]);
-    let backup = back_up(&place, "backup");
+    let (backup, identity) = (back_up_to(&place, "backup"), identity(&place));
     let home = place.path("restored");
     let (mut nothing, mut everything) = (0, 0);
     for (call, step) in CALLS {
         for number in (1..).step_by(step) {
             // What the dead one before left is in nobody's way.
-            if !killed(&place, &home, &["restore", &backup.to_string_lossy()], (call, number)) {
+            let words = ["restore", &backup.to_string_lossy(), "--identity", &identity];
+            if !killed(&home, &words, (call, number)) {
                 break;
             }
             if home.join("harbor").exists() {
@@ -40,38 +41,40 @@ fn a_restore_that_is_killed_leaves_nothing_or_all_of_it() {
 #[test]
 fn a_backup_whose_making_is_killed_is_not_there_or_whole() {
     let place = Place::founded(&[]);
-    let backup = place.path("backup");
+    let (backup, identity) = (place.path("backup"), identity(&place));
+    let holds = || {
+        succeeded(&place.freehold(&["backup", "verify", &backup.to_string_lossy(), "--identity", &identity]));
+        std::fs::remove_file(&backup).unwrap();
+    };
     let (mut nothing, mut everything) = (0, 0);
     for (call, step) in [("fsync", 1), ("linkat", 1), ("unlink", 1), ("rename", 1), ("write", 2), ("pwrite64", 11)] {
         for number in (1..).step_by(step) {
-            let words = ["create", "--out", &backup.to_string_lossy()];
-            if !killed(&place, &place.home(), &words, (call, number)) {
+            let words = ["create", "--out", &backup.to_string_lossy(), "--to", RECIPIENT];
+            if !killed(&place.home(), &words, (call, number)) {
                 break;
             }
             if backup.exists() {
                 everything += 1;
-                succeeded(&verify(&place, &backup, &[]));
-                std::fs::remove_file(&backup).unwrap();
+                holds();
             } else {
                 nothing += 1;
             }
         }
-        succeeded(&verify(&place, &backup, &[]));
-        std::fs::remove_file(&backup).unwrap();
+        holds();
     }
     assert!(nothing >= 8 && everything >= 1, "{nothing} left nothing, {everything} left all");
-    back_up(&place, "last");
+    back_up_to(&place, "last");
     let left: Vec<_> = std::fs::read_dir(place.home()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "the org and two locks: {left:?}");
 }
 
 /// True if it was killed; false if it got to its end before that call came so often.
-fn killed(place: &Place, home: &Path, words: &[&str], (call, number): (&str, usize)) -> bool {
+fn killed(home: &Path, words: &[&str], (call, number): (&str, usize)) -> bool {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
     command.args(["-e", &format!("inject={call}:signal=SIGKILL:when={number}")]);
     command.arg(binary("freehold")).arg("backup").args(words).arg("--home").arg(home);
-    command.args(["--backup-passphrase-file", &place.passphrase(WORDS)]).stdin(Stdio::null());
+    command.stdin(Stdio::null());
     let output = output(command);
     assert!(output.status.success() || output.status.code().is_none_or(|code| code == 137), "{output:?}");
     !output.status.success()

@@ -100,7 +100,7 @@ fn nothing_in_it_can_be_read_without_the_passphrase_and_nobody_else_may_try() {
     for words in plain {
         assert!(!bytes.windows(words.len()).any(|window| window == words), "`{}`", String::from_utf8_lossy(words));
     }
-    assert!(bytes.starts_with(b"freehold backup\n"), "people and `file` can see what it is");
+    assert!(bytes.starts_with(b"age-encryption.org/v1\n"), "people and `file` can see what it is");
 }
 
 #[test]

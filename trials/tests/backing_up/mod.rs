@@ -13,11 +13,28 @@ use std::process::Output;
 use trials::place::{Place, output, succeeded};
 
 const WORDS: &str = "correct horse";
+/// For backups that are opened again and again: a passphrase costs a second each time. From the specification of age.
+const IDENTITY: &str = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX";
+const RECIPIENT: &str = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj";
 
 /// A backup of the place's org.
 fn back_up(place: &Place, name: &str) -> PathBuf {
     let path = place.path(name);
     succeeded(&create(place, &path));
+    path
+}
+
+/// One that the identity opens.
+fn back_up_to(place: &Place, name: &str) -> PathBuf {
+    let path = place.path(name);
+    succeeded(&place.freehold(&["backup", "create", "--out", &path.to_string_lossy(), "--to", RECIPIENT]));
+    path
+}
+
+/// The file with it.
+fn identity(place: &Place) -> String {
+    let path = place.passphrase("identity");
+    std::fs::write(&path, IDENTITY).unwrap();
     path
 }
 

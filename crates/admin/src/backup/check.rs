@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use gateway::store::folder::GatewayFile;
-use ground::archive::ArchiveError;
+use ground::archive::With;
 use ground::file::FileError;
-use ground::passphrase::Passphrase;
 use ground::{clock, sealed};
 use identity::bundle::{Endpoint, Identity};
 use identity::envelope::Envelope;
@@ -18,7 +17,8 @@ use ledger::error::LedgerError;
 use ledger::store::Ledger;
 use operate::audit::check_alone;
 use operate::backup::inside::Inside;
-use operate::backup::{Backup, BackupError, Contents, Kept, LEDGER, Sink};
+use operate::backup::read::{Backup, Kept, Sink};
+use operate::backup::{BackupError, Contents, LEDGER};
 use operate::folder::Memory;
 use org::state::{Standing, State};
 use serde::Serialize;
@@ -50,12 +50,6 @@ pub enum CheckError {
     LedgerDoesNotHold(String),
     #[error("the backup does not hold together: {0}")]
     Inconsistent(String),
-}
-
-impl CheckError {
-    pub fn is_wrong_passphrase(&self) -> bool {
-        matches!(self, Self::Backup(BackupError::Archive { source: ArchiveError::WrongPassphrase, .. }))
-    }
 }
 
 const MAX_LOOKED_AT: u64 = 4 << 20;
@@ -94,21 +88,22 @@ pub struct OpenInvite {
     pub expires_at: Timestamp,
 }
 
-pub fn check(file: &Path, passphrase: &Passphrase, scratch: PathBuf) -> Result<Report, CheckError> {
-    check_opened(Backup::open(file, || Ok(passphrase.clone()))?, file, scratch)
+pub fn check(file: &Path, with: &With, scratch: PathBuf) -> Result<Report, CheckError> {
+    check_opened(&mut Backup::open(file, with)?, file, scratch)
 }
 
 /// Reads and checks everything. The ledger is opened in `scratch`; no key is written anywhere.
-pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Report, CheckError> {
+pub fn check_opened(backup: &mut Backup, file: &Path, scratch: PathBuf) -> Result<Report, CheckError> {
     let scratch = Scratch::at(scratch)?;
     let ledger = scratch.path().join("ledger.db");
-    let (contents, kept) = backup.unpack(|item| match item.path.as_str() {
+    let kept = backup.unpack(|item| match item.path.as_str() {
         LEDGER => Sink::File(ledger.clone()),
         _ if item.size <= MAX_LOOKED_AT && is_looked_at(&item.path) => Sink::Memory,
         _ => Sink::Nowhere,
     })?;
+    let contents = &backup.contents;
     let bytes = std::fs::metadata(file).map_or(0, |meta| meta.len());
-    let known = known(&contents, &kept)?;
+    let known = known(contents, &kept)?;
     let damaged = |it: roots::Damaged| CheckError::Damaged { what: it.what, why: it.why.to_owned() };
     let root_keys = roots::roots(&kept).map_err(damaged)?;
     check_bundles(&known, &kept)?;
@@ -130,10 +125,10 @@ pub fn check_opened(backup: Backup, file: &Path, scratch: PathBuf) -> Result<Rep
         open_invites: Vec::new(),
     };
     if report.gateway {
-        if !has(&contents, LEDGER) {
+        if !has(contents, LEDGER) {
             return Err(CheckError::Missing(LEDGER));
         }
-        check_gateway(&known, &contents, &kept)?;
+        check_gateway(&known, contents, &kept)?;
         let (state, entries) = check_ledger(&ledger, &known)?;
         check_memory(&state, &kept)?;
         report.roots = roots::are_whole(&report.root_keys, Some(&state));

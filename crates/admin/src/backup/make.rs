@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use gateway::store::folder::GatewayFolder;
+use ground::archive::To;
 use ground::clock;
 use ground::file::{FileError, Lock};
-use ground::passphrase::Passphrase;
 use identity::id::OrgId;
 use identity::key::Sign as _;
 use identity::principal::OrgName;
@@ -39,7 +39,7 @@ pub enum MakeError {
 const TRIES: usize = 20;
 
 /// Writes the backup of an org and remembers that there is one.
-pub fn make(home: &Path, org: &OrgName, to: &Path, passphrase: &Passphrase) -> Result<Contents, MakeError> {
+pub fn make(home: &Path, org: &OrgName, to: &Path, for_whom: &To) -> Result<Contents, MakeError> {
     let _lock = Lock::take(&home.join(format!(".backup-{org}.lock")))?.ok_or(MakeError::Busy)?;
     let scratch = Scratch::at(home.join(format!(".backup-{org}")))?;
     let folder = home.join(org.as_str());
@@ -61,11 +61,8 @@ pub fn make(home: &Path, org: &OrgName, to: &Path, passphrase: &Passphrase) -> R
         return Err(FolderError::Missing { path: operator.folder }.into());
     };
     let made_at = clock::now();
-    let contents = gathered.write(
-        to,
-        Origin { org: org.clone(), org_id: id_of(&operator, &gateway)?, at: made_at },
-        passphrase,
-    )?;
+    let contents =
+        gathered.write(to, Origin { org: org.clone(), org_id: id_of(&operator, &gateway)?, at: made_at }, for_whom)?;
     if operator.folder.is_dir() {
         let place = std::path::absolute(to).unwrap_or_else(|_| to.to_owned()).display().to_string();
         operator.save_last_backup(&LastBackup { schema: 1, made_at, place })?;

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use ground::archive::With;
 use ground::clock;
 use ground::file::{self, FileError, Lock};
-use ground::passphrase::Passphrase;
 use identity::principal::OrgName;
 use ledger::error::LedgerError;
 use ledger::marks::Origin;
 use ledger::store::Ledger;
-use operate::backup::{Backup, BackupError, Contents, Sink};
+use operate::backup::read::{Backup, Sink};
+use operate::backup::{BackupError, Contents};
 use operate::folder::{FolderError, LastBackup, OperatorFolder};
 
 use crate::backup::check::{self, CheckError, Report};
@@ -59,13 +60,9 @@ impl Half {
 }
 
 /// Restores. What is checked first is the whole file, whichever half is wanted.
-pub fn restore(
-    backup: &Path,
-    home: &Path,
-    only: Option<Half>,
-    passphrase: &Passphrase,
-) -> Result<(Report, PathBuf), RestoreError> {
-    let opened = Backup::open(backup, || Ok(passphrase.clone()))?;
+pub fn restore(backup: &Path, home: &Path, only: Option<Half>, with: &With) -> Result<(Report, PathBuf), RestoreError> {
+    // Opened once: what is put in its place is what was checked.
+    let mut opened = Backup::open(backup, with)?;
     let contents = opened.contents.clone();
     if let Some(half) = only.filter(|half| !contents.has(half.word())) {
         return Err(RestoreError::NotIn(half));
@@ -77,11 +74,11 @@ pub fn restore(
     if place.symlink_metadata().is_ok() {
         return Err(RestoreError::Exists { org: contents.org, home: home.to_owned() });
     }
-    let report = check::check_opened(opened, backup, home.join(format!(".checking-{}", contents.org)))?;
+    let report = check::check_opened(&mut opened, backup, home.join(format!(".checking-{}", contents.org)))?;
     let draft = home.join(format!(".restoring-{}", contents.org));
     // Left over from a run that was interrupted; the lock says that nobody is at it.
     scratch::wipe_folder(&draft)?;
-    let put = put(backup, &draft, only, passphrase).and_then(|contents| {
+    let put = put(&mut opened, &draft, only).and_then(|()| {
         settle(backup, &draft, &contents)?;
         sync_folders(&draft)?;
         Ok(file::rename(&draft, &place)?)
@@ -93,20 +90,20 @@ pub fn restore(
 }
 
 /// Every file and link at its place in the draft.
-fn put(backup: &Path, draft: &Path, only: Option<Half>, passphrase: &Passphrase) -> Result<Contents, RestoreError> {
+fn put(backup: &mut Backup, draft: &Path, only: Option<Half>) -> Result<(), RestoreError> {
     file::make_private_folder(draft)?;
     let wanted = |first: &str| only.is_none_or(|half| half.word() == first);
-    let (contents, _) = Backup::open(backup, || Ok(passphrase.clone()))?.unpack(|item| {
+    backup.unpack(|item| {
         if wanted(item.path.first()) { Sink::File(draft.join(item.path.as_str())) } else { Sink::Nowhere }
     })?;
-    for link in contents.links.iter().filter(|link| wanted(link.path.first())) {
+    for link in backup.contents.links.iter().filter(|link| wanted(link.path.first())) {
         let path = draft.join(link.path.as_str());
         if let Some(folder) = path.parent() {
             file::make_private_folder(folder)?;
         }
         file::point_link(&path, Path::new(link.target.as_str()))?;
     }
-    Ok(contents)
+    Ok(())
 }
 
 /// The gateway waits until it may begin another chain: it has forgotten what came after the backup. The operator has a backup.

@@ -5,7 +5,7 @@ use identity::bundle::{Domain, Endpoint, Identity, InDomain, Roots};
 use identity::certificate;
 use identity::id::Fingerprint;
 use identity::key::{P256Key, Sign as _};
-use operate::backup::Kept;
+use operate::backup::read::Kept;
 use operate::trust::roots;
 use org::state::State;
 use serde::Serialize;

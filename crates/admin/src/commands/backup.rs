@@ -1,13 +1,17 @@
 //! `freehold backup`: everything that is needed to start again on an empty machine, in one encrypted file.
 
+mod keys;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use gateway::store::folder::GatewayFolder;
+use ground::age::wrap::NotUnwrapped;
+use ground::archive::{ArchiveError, To};
 use ground::clock;
-use ground::passphrase::{NoPassphrase, Passphrase};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
+use keys::{Opening, Sealing};
 use operate::backup::{BackupError, Contents};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
@@ -18,7 +22,6 @@ use crate::backup::check::{self, CheckError, OpenInvite, Report};
 use crate::backup::make::{self, MakeError};
 use crate::backup::restore::{self, Half, RestoreError};
 use crate::home::Common;
-use crate::secrets::without_passphrase;
 
 #[derive(Debug, Subcommand)]
 pub enum BackupCommand {
@@ -40,70 +43,39 @@ impl BackupCommand {
     }
 }
 
-/// The passphrase of the backup, which is not the one of the keys.
-#[derive(Debug, Args)]
-struct BackupPassphrase {
-    /// Read the backup's passphrase from a file instead of asking
-    #[arg(long, value_name = "FILE", env = "FREEHOLD_BACKUP_PASSPHRASE_FILE")]
-    backup_passphrase_file: Option<PathBuf>,
-}
-
-/// Before anybody types a passphrase in vain.
-fn check_there(file: &Path, doing: &str) -> Result<(), Failure> {
-    match std::fs::metadata(file) {
-        Ok(_) => Ok(()),
-        Err(why) => Err(Failure::failed(doing, format!("cannot read it: {why}")).hint("is that the file's name?")),
-    }
-}
-
-impl BackupPassphrase {
-    fn get(
-        &self,
-        doing: &str,
-        ask: impl FnOnce(&str) -> Result<Passphrase, NoPassphrase>,
-    ) -> Result<Passphrase, Failure> {
-        let given = match &self.backup_passphrase_file {
-            Some(path) => Passphrase::from_file(path),
-            None => ask("passphrase of the backup (not the one of the keys)"),
-        };
-        given.map_err(|why| {
-            let otherwise = "give it with --backup-passphrase-file FILE, or run this at a terminal";
-            Failure::new(doing, &why).hint(without_passphrase(&why, otherwise)).exit(Exit::Usage)
-        })
-    }
-}
-
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  freehold backup create                                   ./harbor-2030-01-01T090000Z.backup
-  freehold backup create --out /media/stick/harbor.backup
+  freehold backup create                                   ./harbor-2030-01-01T090000Z.tar.age
+  freehold backup create --out /media/stick/harbor.tar.age
+  freehold backup create --to age1zvkyg2lqzraa2lnj...      for whoever has that key; no passphrase
 
-The gateway may run meanwhile. Keep the file on another machine or medium, and its passphrase apart
-from it: both together are the org. Make a new one from time to time: what happens after it is not
-in it.")]
+The gateway may run meanwhile. Keep the file on another machine or medium, and its passphrase, or the
+identity that opens it, apart from it: both together are the org. Make a new one from time to time: what
+happens after it is not in it. It is an age file with a tar file in it: without freehold,
+`age --decrypt harbor.tar.age | tar -tv` shows what is in it.")]
 pub struct Create {
-    /// Where to write it; there must be no such file [default: ./ORG-TIME.backup]
+    /// Where to write it; there must be no such file [default: ./ORG-TIME.tar.age]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
-    passphrase: BackupPassphrase,
+    sealing: Sealing,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  freehold backup verify harbor.backup          changes nothing; exits with 1 and names what is damaged")]
+  freehold backup verify harbor.tar.age         changes nothing; exits with 1 and names what is damaged")]
 pub struct Verify {
     /// The backup
     file: PathBuf,
     #[command(flatten)]
-    passphrase: BackupPassphrase,
+    opening: Opening,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  freehold backup restore harbor.backup
-  freehold backup restore harbor.backup --home /srv/freehold
-  freehold backup restore harbor.backup --home /tmp/look --only operator      to get at a key that was lost
+  freehold backup restore harbor.tar.age
+  freehold backup restore harbor.tar.age --home /srv/freehold
+  freehold backup restore harbor.tar.age --home /tmp/look --only operator      to get at a key that was lost
 
 It never writes over an org. A restored gateway issues nothing until it has begun another chain: it does
 not know what happened after the backup was made.")]
@@ -114,7 +86,7 @@ pub struct Restore {
     #[arg(long, value_name = "HALF")]
     only: Option<Half>,
     #[command(flatten)]
-    passphrase: BackupPassphrase,
+    opening: Opening,
 }
 
 #[derive(Serialize)]
@@ -124,6 +96,8 @@ struct Created<'a> {
     made_at: Timestamp,
     file: String,
     bytes: u64,
+    /// Empty if a passphrase opens it.
+    recipients: Vec<String>,
     operator: bool,
     gateway: bool,
     files: Vec<&'a str>,
@@ -134,12 +108,12 @@ impl Create {
         let doing = "could not make a backup";
         let org = common.org(doing)?;
         let stamp = clock::now().to_string().replace(':', "");
-        let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{org}-{stamp}.backup")));
+        let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{org}-{stamp}.tar.age")));
         if out.symlink_metadata().is_ok() {
             return Err(create_failure(doing, &MakeError::Backup(BackupError::Exists(out))));
         }
-        let passphrase = self.passphrase.get(doing, Passphrase::ask_new)?;
-        let made = make::make(&common.home(), &org, &out, &passphrase).map_err(|why| create_failure(doing, &why))?;
+        let to = self.sealing.get(doing)?;
+        let made = make::make(&common.home(), &org, &out, &to).map_err(|why| create_failure(doing, &why))?;
         let bytes = std::fs::metadata(&out).map_or(0, |meta| meta.len());
         let told = Created {
             org: made.org.as_str(),
@@ -147,16 +121,24 @@ impl Create {
             made_at: made.made_at,
             file: out.display().to_string(),
             bytes,
+            recipients: recipients(&to),
             operator: made.has("operator"),
             gateway: made.has("gateway"),
             files: made.files.iter().map(|item| item.path.as_str()).collect(),
         };
-        show(common.json, &told, || describe_created(&made, &out, bytes));
+        show(common.json, &told, || describe_created(&made, &out, (bytes, &to)));
         Ok(())
     }
 }
 
-fn describe_created(made: &Contents, out: &Path, bytes: u64) -> String {
+fn recipients(to: &To) -> Vec<String> {
+    match to {
+        To::Passphrase(_) => Vec::new(),
+        To::Recipients(all) => all.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn describe_created(made: &Contents, out: &Path, (bytes, to): (u64, &To)) -> String {
     let half = |half: &str| made.files.iter().filter(|item| item.path.first() == half).count();
     let mut lines = vec![format!("backup of `{}` in `{}`, {}", made.org, out.display(), size(bytes))];
     lines.push(match half("operator") {
@@ -169,10 +151,13 @@ fn describe_created(made: &Contents, out: &Path, bytes: u64) -> String {
         0 => "  gateway   NOT in it: its keys and its ledger are elsewhere; back them up there too".to_owned(),
         count => format!("  gateway   {count} files: its keys, its ledger, its own node"),
     });
-    lines.push(
-        "Keep it on another machine or medium, and its passphrase apart from it: both together are the org.".to_owned(),
-    );
-    lines.push(format!("check it: freehold backup verify {}", out.display()));
+    lines.extend(recipients(to).iter().map(|recipient| format!("  for       {recipient}")));
+    let (key, more) = match to {
+        To::Passphrase(_) => ("its passphrase", ""),
+        To::Recipients(_) => ("the identity that opens it", " --identity FILE"),
+    };
+    lines.push(format!("Keep it on another machine or medium, and {key} apart from it: both together are the org."));
+    lines.push(format!("check it: freehold backup verify {}{more}", out.display()));
     lines.join("\n")
 }
 
@@ -189,11 +174,10 @@ fn create_failure(doing: &str, why: &MakeError) -> Failure {
 impl Verify {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("the backup `{}` does not hold", self.file.display());
-        check_there(&self.file, &doing)?;
-        let passphrase = self.passphrase.get(&doing, Passphrase::ask)?;
+        let with = self.opening.get(&doing, &self.file)?;
         let name = ground::random::bytes::<16>().map_err(|why| Failure::new(&doing, &why))?;
         let scratch = std::env::temp_dir().join(format!("freehold-verify-{}", identity::text::hex(&name)));
-        let report = check::check(&self.file, &passphrase, scratch).map_err(|why| check_failure(&doing, &why))?;
+        let report = check::check(&self.file, &with, scratch).map_err(|why| check_failure(&doing, &why))?;
         show(common.json, &report, || format!("{}\nall of it holds", describe(&report)));
         Ok(())
     }
@@ -201,10 +185,27 @@ impl Verify {
 
 fn check_failure(doing: &str, why: &CheckError) -> Failure {
     let failure = Failure::new(doing, why);
-    if why.is_wrong_passphrase() {
-        return failure.hint("try the passphrase again; if it is right, the file is damaged: use another backup");
+    match why {
+        CheckError::Backup(BackupError::Archive { source, .. }) => failure.hint(archive_hint(source)),
+        _ => failure.hint(ANOTHER),
     }
-    failure.hint("use another backup, or another copy of this one")
+}
+
+const ANOTHER: &str = "use another backup, or another copy of this one";
+
+const fn archive_hint(why: &ArchiveError) -> &'static str {
+    match why {
+        ArchiveError::NotUnwrapped(NotUnwrapped::WrongPassphrase) => {
+            "try the passphrase again; if it is right, the file is damaged: use another backup"
+        }
+        ArchiveError::NotUnwrapped(NotUnwrapped::OtherRecipients) => {
+            "name the identity of somebody whom it is encrypted to: --identity FILE"
+        }
+        ArchiveError::NotUnwrapped(NotUnwrapped::TooCostly { .. }) => {
+            "open it with `age --decrypt`, and encrypt it again: `age --passphrase`"
+        }
+        _ => ANOTHER,
+    }
 }
 
 #[derive(Serialize)]
@@ -223,11 +224,10 @@ struct Restored<'a> {
 impl Restore {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not restore `{}`", self.file.display());
-        check_there(&self.file, &doing)?;
-        let passphrase = self.passphrase.get(&doing, Passphrase::ask)?;
+        let with = self.opening.get(&doing, &self.file)?;
         let home = common.home();
         let (report, folder) =
-            restore::restore(&self.file, &home, self.only, &passphrase).map_err(|why| restore_failure(&doing, &why))?;
+            restore::restore(&self.file, &home, self.only, &with).map_err(|why| restore_failure(&doing, &why))?;
         let there = |half: Half| folder.join(half.word()).is_dir();
         let halves: Vec<_> =
             [Half::Operator, Half::Gateway].into_iter().filter(|half| there(*half)).map(Half::word).collect();
@@ -249,8 +249,8 @@ impl Restore {
 fn restore_failure(doing: &str, why: &RestoreError) -> Failure {
     match why {
         RestoreError::Check(why) => check_failure(doing, why),
-        RestoreError::Backup(why @ BackupError::Archive { .. }) => {
-            Failure::new(doing, why).hint("nothing was changed; try the passphrase again, or use another backup")
+        RestoreError::Backup(why @ BackupError::Archive { source, .. }) => {
+            Failure::new(doing, why).hint(format!("nothing was changed; {}", archive_hint(source)))
         }
         RestoreError::Exists { .. } => Failure::new(doing, why)
             .exit(Exit::Refused)

@@ -1,20 +1,23 @@
-//! A backup: one encrypted file with an org's folder in it. What is in it, how it is written, how it is read.
+//! A backup: an age file with a tar file in it, which holds an org's folder. What is in it, and how it is written.
 
 pub mod inside;
+pub mod tar;
+mod pack;
+pub mod read;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::Read as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ground::archive::{ArchiveError, Opener, Sealer, Sum};
+use ground::archive::{ArchiveError, Sum, To};
 use ground::file::{self, FileError};
-use ground::passphrase::Passphrase;
 use identity::id::{Digest, OrgId};
 use identity::principal::OrgName;
 use identity::time::Timestamp;
+use pack::Packer;
 use serde::{Deserialize, Serialize};
+use tar::BadTar;
 use zeroize::Zeroizing;
 
 use crate::backup::inside::{Inside, NotInside};
@@ -22,10 +25,10 @@ use crate::folder::LastBackup;
 
 /// The ledger's place in a backup. It is copied by whoever can open it; all else is read as it lies.
 pub const LEDGER: &str = "gateway/ledger.db";
-/// Nothing that we keep comes near these.
-const MAX_LIST: usize = 16 << 20;
+/// The list of all that is in it comes first.
+pub const LIST: &str = "contents.json";
+/// Nothing that we keep comes near this.
 const MAX_ITEMS: usize = 100_000;
-const PIECE: usize = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -50,6 +53,8 @@ pub enum BackupError {
     NotInside(#[from] NotInside),
     #[error("`{0}` in the backup is damaged: it is not what was put in")]
     BadItem(Inside),
+    #[error("what is in the backup does not hold: {0}")]
+    Tar(#[from] BadTar),
 }
 
 /// Why a list of what is in a backup is not believed.
@@ -69,6 +74,22 @@ pub enum BadList {
     Below { path: Inside, above: Inside },
     #[error("`{path}` has the mode {mode:o}")]
     Mode { path: Inside, mode: u32 },
+    #[error("it changed while it was read")]
+    Changed,
+    #[error("`{LIST}` is not the first file in it")]
+    NotFirst,
+    #[error("`{}` is in the backup, but not in its list", .0.escape_default())]
+    Unlisted(String),
+    #[error("`{0}` is in the list, but not in the backup")]
+    Missing(String),
+    #[error("something follows its end")]
+    Beyond,
+}
+
+impl From<BadList> for BackupError {
+    fn from(why: BadList) -> Self {
+        Self::BadList(why)
+    }
 }
 
 /// Of what a backup is made, and when.
@@ -79,7 +100,7 @@ pub struct Origin {
     pub at: Timestamp,
 }
 
-/// What is in a backup. It stands at the beginning, inside the encryption.
+/// What is in a backup: the first file in it says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contents {
@@ -114,7 +135,7 @@ impl Contents {
         self.files.iter().any(|item| item.path.first() == half)
     }
 
-    /// Whoever wrote the list knew the passphrase; that is no reason to let it reach beyond its folder.
+    /// Whoever wrote the list knew the passphrase, or whom to encrypt to: that is no reason to let it reach beyond its folder.
     fn check(&self) -> Result<(), BadList> {
         if self.schema != 1 {
             return Err(BadList::Version(self.schema));
@@ -216,16 +237,11 @@ impl Gathered {
 
     /// Adds the ledger's copy, which stays as it is until it was written.
     pub fn add_ledger(&mut self, copy: &Path) -> Result<(), BackupError> {
-        let io = |source| BackupError::Io { doing: "read", path: copy.to_owned(), source };
         let (mut sum, mut size) = (Sum::default(), 0);
-        each_piece(copy, |piece| {
+        pack::each_piece(copy, |piece| {
             sum.add(piece);
             size += piece.len() as u64;
             Ok(())
-        })
-        .map_err(|why| match why {
-            ArchiveError::Io(source) => io(source),
-            source => BackupError::Archive { path: copy.to_owned(), source },
         })?;
         let item = Item { path: Inside::new(LEDGER)?, mode: 0o600, size, sha256: Digest(sum.finish()) };
         self.items.push((item, Body::Copied(copy.to_owned())));
@@ -253,20 +269,21 @@ impl Gathered {
     }
 
     /// Writes the backup: whole or absent, for this user alone, never over another file.
-    pub fn write(self, to: &Path, origin: Origin, passphrase: &Passphrase) -> Result<Contents, BackupError> {
+    pub fn write(self, to: &Path, origin: Origin, for_whom: &To) -> Result<Contents, BackupError> {
         let Origin { org, org_id, at: made_at } = origin;
         let files = self.items.iter().map(|(item, _)| item.clone()).collect();
         let by = env!("CARGO_PKG_VERSION").to_owned();
-        let contents = Contents { schema: 1, org, org_id, made_at, by, files, links: self.links };
-        contents.check().map_err(BackupError::BadList)?;
+        let contents = Contents { schema: 1, org, org_id, made_at, by, files, links: self.links.clone() };
+        contents.check()?;
         if to.symlink_metadata().is_ok() {
             return Err(BackupError::Exists(to.to_owned()));
         }
         let name = to.file_name().unwrap_or_default().to_string_lossy();
         let draft = to.with_file_name(format!(".{name}.{}.draft", std::process::id()));
-        let bodies = self.items.into_iter().map(|(_, body)| body);
-        let written = write_all(&draft, &contents, bodies, passphrase)
-            .map_err(|source| BackupError::Archive { path: to.to_owned(), source });
+        let written = self.pack(&draft, &contents, for_whom).map_err(|why| match why {
+            BackupError::Archive { source, .. } => BackupError::Archive { path: to.to_owned(), source },
+            other => other,
+        });
         // A link fails where a name is taken; a rename would not.
         let written = written.and_then(|()| match fs::hard_link(&draft, to) {
             Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => Err(BackupError::Exists(to.to_owned())),
@@ -279,138 +296,13 @@ impl Gathered {
         file::sync_folder(folder)?;
         Ok(contents)
     }
-}
 
-fn write_all(
-    draft: &Path,
-    contents: &Contents,
-    bodies: impl Iterator<Item = Body>,
-    passphrase: &Passphrase,
-) -> Result<(), ArchiveError> {
-    let _ = fs::remove_file(draft);
-    let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    let mut sealer = Sealer::begin(out, passphrase)?;
-    let list = serde_json::to_vec(contents).map_err(std::io::Error::other)?;
-    let length = u32::try_from(list.len()).map_err(std::io::Error::other)?;
-    sealer.write(&length.to_be_bytes())?;
-    sealer.write(&list)?;
-    for body in bodies {
-        match body {
-            Body::Read(bytes) => sealer.write(&bytes)?,
-            Body::Copied(path) => each_piece(&path, |piece| sealer.write(piece))?,
-        }
+    fn pack(&self, draft: &Path, contents: &Contents, to: &To) -> Result<(), BackupError> {
+        let mut packer = Packer::begin(draft, contents, to)?;
+        self.links.iter().try_for_each(|link| packer.link(link))?;
+        self.items.iter().try_for_each(|(item, body)| packer.file(item, body))?;
+        packer.finish()
     }
-    Ok(sealer.finish()?.sync_all()?)
-}
-
-fn each_piece(path: &Path, mut take: impl FnMut(&[u8]) -> Result<(), ArchiveError>) -> Result<(), ArchiveError> {
-    let (mut from, mut piece) = (File::open(path)?, vec![0; PIECE]);
-    loop {
-        let count = from.read(&mut piece)?;
-        if count == 0 {
-            return Ok(());
-        }
-        take(piece.get(..count).unwrap_or_default())?;
-    }
-}
-
-/// Where a file of the backup goes while it is read. Its sum is checked wherever it goes.
-#[derive(Debug)]
-pub enum Sink {
-    Nowhere,
-    Memory,
-    File(PathBuf),
-}
-
-/// What went to memory.
-pub type Kept = BTreeMap<Inside, Zeroizing<Vec<u8>>>;
-
-/// A backup that is being read.
-#[derive(Debug)]
-pub struct Backup {
-    path: PathBuf,
-    opener: Opener<File>,
-    pub contents: Contents,
-}
-
-impl Backup {
-    /// Opens it and reads the list of what is in it.
-    pub fn open(
-        path: &Path,
-        passphrase: impl FnOnce() -> Result<Passphrase, ArchiveError>,
-    ) -> Result<Self, BackupError> {
-        let damaged = |source| BackupError::Archive { path: path.to_owned(), source };
-        let io = |source| BackupError::Io { doing: "read", path: path.to_owned(), source };
-        let file = File::open(path).map_err(io)?;
-        let mut opener = Opener::begin(file, passphrase).map_err(damaged)?;
-        let mut length = [0; 4];
-        opener.fill(&mut length).map_err(damaged)?;
-        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-        if length > MAX_LIST {
-            return Err(BackupError::BadList(BadList::TooLong));
-        }
-        let mut list = vec![0; length];
-        opener.fill(&mut list).map_err(damaged)?;
-        let unreadable = |why| BackupError::BadList(BadList::Json(why));
-        let contents: Contents = serde_json::from_slice(&list).map_err(unreadable)?;
-        contents.check().map_err(BackupError::BadList)?;
-        Ok(Self { path: path.to_owned(), opener, contents })
-    }
-
-    /// Reads all of it to its end and checks every sum. Gives back what went to memory.
-    pub fn unpack(mut self, sink: impl Fn(&Item) -> Sink) -> Result<(Contents, Kept), BackupError> {
-        let mut kept = BTreeMap::new();
-        for item in &self.contents.files {
-            let mut memory = None;
-            let mut out = match sink(item) {
-                Sink::Nowhere => None,
-                Sink::Memory => {
-                    memory = Some(Zeroizing::new(Vec::new()));
-                    None
-                }
-                Sink::File(path) => Some((new_file(&path, item.mode)?, path)),
-            };
-            let (mut sum, mut left, mut piece) = (Sum::default(), item.size, Zeroizing::new(vec![0; PIECE]));
-            while left > 0 {
-                let count = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
-                let part = piece.get_mut(..count).unwrap_or_default();
-                let damaged = |source| BackupError::Archive { path: self.path.clone(), source };
-                self.opener.fill(part).map_err(damaged)?;
-                sum.add(part);
-                if let Some(memory) = &mut memory {
-                    memory.extend_from_slice(part);
-                }
-                if let Some((out, path)) = &mut out {
-                    let io = |source| BackupError::Io { doing: "write", path: path.clone(), source };
-                    std::io::Write::write_all(out, part).map_err(io)?;
-                }
-                left -= count as u64;
-            }
-            if sum.finish() != item.sha256.0 {
-                return Err(BackupError::BadItem(item.path.clone()));
-            }
-            if let Some((out, path)) = out {
-                out.sync_all().map_err(|source| BackupError::Io { doing: "write", path, source })?;
-            }
-            if let Some(memory) = memory {
-                kept.insert(item.path.clone(), memory);
-            }
-        }
-        let damaged = |source| BackupError::Archive { path: self.path.clone(), source };
-        self.opener.expect_end().map_err(damaged)?;
-        Ok((self.contents, kept))
-    }
-}
-
-/// A new file with its folders, never through what is already there.
-fn new_file(path: &Path, mode: u32) -> Result<File, BackupError> {
-    if let Some(folder) = path.parent() {
-        file::make_private_folder(folder)?;
-    }
-    let io = |source| BackupError::Io { doing: "write", path: path.to_owned(), source };
-    let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
-    out.set_permissions(fs::Permissions::from_mode(mode)).map_err(io)?;
-    Ok(out)
 }
 
 #[cfg(test)]

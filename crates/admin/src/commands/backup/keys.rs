@@ -1,0 +1,121 @@
+//! For whom a backup is encrypted, and what opens one: a passphrase, or keys of age.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ground::age::keys::{self, BadKeyFile, Recipient};
+use ground::age::wrap::Opens;
+use ground::archive::{self, To, With};
+use ground::file::FileError;
+use ground::passphrase::{NoPassphrase, Passphrase};
+use operate::backup::BackupError;
+use terminal::failure::{Exit, Failure};
+
+use crate::secrets::without_passphrase;
+
+/// The passphrase of the backup, which is not the one of the keys.
+#[derive(Debug, Args)]
+struct BackupPassphrase {
+    /// Read the backup's passphrase from a file instead of asking
+    #[arg(long, value_name = "FILE", env = "FREEHOLD_BACKUP_PASSPHRASE_FILE")]
+    backup_passphrase_file: Option<PathBuf>,
+}
+
+impl BackupPassphrase {
+    fn get(
+        &self,
+        doing: &str,
+        ask: impl FnOnce(&str) -> Result<Passphrase, NoPassphrase>,
+    ) -> Result<Passphrase, Failure> {
+        let given = match &self.backup_passphrase_file {
+            Some(path) => Passphrase::from_file(path),
+            None => ask("passphrase of the backup (not the one of the keys)"),
+        };
+        given.map_err(|why| {
+            let otherwise = "give it with --backup-passphrase-file FILE, or run this at a terminal";
+            Failure::new(doing, &why).hint(without_passphrase(&why, otherwise)).exit(Exit::Usage)
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Sealing {
+    /// Encrypt to a recipient of age (`age-keygen` makes them) instead of asking for a passphrase; may be given again
+    // Read here and not by the reader of the command line, which would repeat a secret that was meant for another place.
+    #[arg(long, value_name = "RECIPIENT")]
+    to: Vec<String>,
+    /// Encrypt to every recipient in a file, one on each line; may be given again
+    #[arg(long, value_name = "FILE")]
+    to_file: Vec<PathBuf>,
+    #[command(flatten)]
+    passphrase: BackupPassphrase,
+}
+
+impl Sealing {
+    pub(super) fn get(&self, doing: &str) -> Result<To, Failure> {
+        if self.to.is_empty() && self.to_file.is_empty() {
+            return self.passphrase.get(doing, Passphrase::ask_new).map(To::Passphrase);
+        }
+        let given = self.to.iter().map(|text| text.parse()).collect::<Result<Vec<Recipient>, _>>();
+        let mut all = given.map_err(|why| Failure::new(doing, &why).exit(Exit::Usage))?;
+        for path in &self.to_file {
+            all.extend(keys::recipients(path).map_err(|why| key_failure(doing, path, &why))?);
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok(To::Recipients(all))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Opening {
+    /// The file with your identity of age, if the backup is encrypted to recipients; may be given again
+    #[arg(long, value_name = "FILE")]
+    identity: Vec<PathBuf>,
+    #[command(flatten)]
+    passphrase: BackupPassphrase,
+}
+
+impl Opening {
+    /// Looks at the file first, before anybody types a passphrase in vain.
+    pub(super) fn get(&self, doing: &str, backup: &Path) -> Result<With, Failure> {
+        let file = File::open(backup)
+            .map_err(|why| Failure::failed(doing, format!("cannot read it: {why}")).hint("is that the file's name?"))?;
+        let opens = archive::opens(file).map_err(|source| {
+            let why = BackupError::Archive { path: backup.to_owned(), source };
+            Failure::new(doing, &why).hint(super::ANOTHER)
+        })?;
+        match (opens, self.identity.is_empty()) {
+            (Opens::Passphrase, true) => self.passphrase.get(doing, Passphrase::ask).map(With::Passphrase),
+            (Opens::Passphrase, false) => {
+                let why = "it is encrypted with a passphrase, and no identity opens it";
+                Err(Failure::usage(doing, why).hint("leave out --identity"))
+            }
+            (Opens::Identity, true) => {
+                let why = "it is encrypted to recipients, and no passphrase opens it";
+                Err(Failure::usage(doing, why).hint("name the file that `age-keygen` wrote: --identity FILE"))
+            }
+            (Opens::Identity, false) => {
+                let mut all = Vec::new();
+                for path in &self.identity {
+                    all.extend(keys::identities(path).map_err(|why| key_failure(doing, path, &why))?);
+                }
+                Ok(With::Identities(all))
+            }
+        }
+    }
+}
+
+fn key_failure(doing: &str, path: &Path, why: &BadKeyFile) -> Failure {
+    let failure = match why {
+        // It names the file itself.
+        BadKeyFile::File(_) => Failure::new(doing, why),
+        _ => Failure::new(format!("{doing}: the keys in `{}` cannot be used", path.display()), why),
+    };
+    match why {
+        BadKeyFile::File(FileError::NotPrivate { path, .. }) => failure.hint(format!("chmod 600 {}", path.display())),
+        _ => failure,
+    }
+    .exit(Exit::Usage)
+}
