@@ -43,7 +43,7 @@ struct Slot {
 }
 
 /// For as long as it is awaited: whoever drops it waits nowhere.
-pub async fn wait_at_relays(state: Arc<TunnelState>, dialer: Dialer) {
+pub(crate) async fn wait_at_relays(state: Arc<TunnelState>, dialer: Dialer) {
     let mut slots: BTreeMap<Slot, Waiter> = BTreeMap::new();
     let room = Arc::new(Semaphore::new(CARRIED));
     loop {
