@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_table_is_told_as_it_is() {
         let told = include_str!("../../../../docs/protocol/tunnel.md");
-        let table = include_str!("choose.rs").lines().filter_map(|connection| connection.strip_prefix("//! |"));
+        let table = include_str!("choose.rs").lines().filter_map(|line| line.strip_prefix("//! |"));
         let table: Vec<String> = table.map(|row| format!("|{row}")).collect();
         assert!(table.len() == 8 && told.contains(&table.join("\n")), "{table:?}");
     }

@@ -1,6 +1,7 @@
 //! Single flight: few dial one node at once, and whoever waits for one that does not answer is told so with the first.
 //!
-//! So a node that is dead keeps nobody from the others: it has a few turns of many, and one alone once it is known for that.
+//! So a node that is dead keeps nobody from the others: it has a few turns of many, and one alone once it is known for that,
+//! as behind a circuit breaker that is half open.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

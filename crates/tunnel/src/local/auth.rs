@@ -1,4 +1,4 @@
-//! For whom a program speaks. Decides only.
+//! Authentication of programs: for whom each speaks. Decides only.
 //!
 //! | `socks.password` | the program shows | it speaks for |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! Reads from a socket in large parts for one who asks for small ones, and keeps no buffer while nothing is there.
+//! Read-ahead: reads from a socket in large parts for one who asks for small ones, and keeps no buffer while nothing is there.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
