@@ -23,7 +23,7 @@ use identity::verifier::{ProvenSvid, Side};
 use manifest::stored::{Access, Caller, Place};
 use org::member::peer::Peer;
 use pki_types::CertificateDer;
-use tunnel::access::policy::Policy;
+use tunnel::access::policy::AccessPolicy;
 use tunnel::access::table::AccessTables;
 use tunnel::control;
 use tunnel::state::shared::TunnelState;
@@ -55,7 +55,7 @@ fn main() {
         let tables = Arc::new(AccessTables::new(std::slice::from_ref(&half)));
         let built = Instant::now();
         let trust = Arc::clone(&state.policy.load().trust);
-        let policy = Arc::new(Policy { trust, tables });
+        let policy = Arc::new(AccessPolicy { trust, tables });
         let ready = Instant::now();
         let old = state.policy.swap(policy);
         let swapped = Instant::now();

@@ -4,7 +4,7 @@
 
 // What is said, and how it is written.
 pub mod control;
-pub mod limit;
+mod limit;
 pub mod frame;
 
 // What is decided, and what is kept.
@@ -12,11 +12,11 @@ pub mod access;
 pub mod state;
 
 // What goes over the network.
-pub mod transport;
-pub mod stream;
-pub mod relay;
-pub mod dial;
-pub mod accept;
+mod transport;
+mod stream;
+mod relay;
+mod dial;
+mod accept;
 
 // Ways in for programs of this machine.
 pub mod local;

@@ -1,4 +1,6 @@
 //! A node without an address waits at relays (a reverse tunnel), so that others reach it: a few connections at each.
+//!
+//! They are renewed as they are used; where that fails, with backoff.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -43,7 +45,7 @@ struct Slot {
 }
 
 /// For as long as it is awaited: whoever drops it waits nowhere.
-pub async fn wait_at_relays(state: Arc<TunnelState>, dialer: Dialer) {
+pub(crate) async fn wait_at_relays(state: Arc<TunnelState>, dialer: Dialer) {
     let mut slots: BTreeMap<Slot, Waiter> = BTreeMap::new();
     let room = Arc::new(Semaphore::new(CARRIED));
     loop {
@@ -137,15 +139,15 @@ async fn wait(
             Err(why) => {
                 tracing::debug!(%relay, why = why.plain(), "cannot wait at a relay");
                 failures.fetch_add(1, Relaxed);
-                tokio::time::sleep(pause(in_a_row)).await;
+                tokio::time::sleep(backoff(in_a_row)).await;
                 in_a_row = in_a_row.saturating_add(1);
             }
         }
     }
 }
 
-/// Longer with each failure in a row.
-fn pause(failures: u32) -> Duration {
+/// Exponential backoff: longer with each failure in a row.
+fn backoff(failures: u32) -> Duration {
     FIRST.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST)
 }
 

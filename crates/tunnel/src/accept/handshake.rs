@@ -18,7 +18,7 @@ use crate::transport::quic::{CROWDED, QuicConnection};
 use crate::transport::tls::TlsConnection;
 
 /// A connection of a node that has as many as one may have.
-pub trait TooMany {
+pub(super) trait TooMany {
     fn is_one_too_many(&self);
 }
 
@@ -33,18 +33,18 @@ impl TooMany for QuicConnection {
 }
 
 /// As what it is counted: whoever is not believed stays a stranger.
-pub type Counted = Result<ConnectionPermit, PendingHandshake>;
+pub(super) type Counted = Result<ConnectionPermit, PendingHandshake>;
 
 /// A connection, and who is at its other end.
 #[derive(Debug)]
-pub struct Shaken<C> {
+pub(super) struct Shaken<C> {
     pub connection: C,
     pub met: MetPeer,
     pub counted: Counted,
 }
 
 /// A stranger that takes long makes room for others.
-pub async fn shake_hands<C: TooMany>(
+pub(super) async fn shake_hands<C: TooMany>(
     state: &TunnelState,
     from: SocketAddr,
     protocol: Protocol,
@@ -89,12 +89,12 @@ pub async fn shake_hands<C: TooMany>(
 }
 
 /// Counted among those who are here.
-pub fn count_caller(state: &TunnelState, met: &MetPeer, transport: &'static str) -> Option<CountedCaller> {
+pub(super) fn count_caller(state: &TunnelState, met: &MetPeer, transport: &'static str) -> Option<CountedCaller> {
     met.peer.as_ref().ok().map(|peer| state.callers.connected(peer.node(), transport, met.head))
 }
 
 /// Who is not believed stands in the log: whom it says to be, from where, and why it is not.
-pub fn log_unbelieved(state: &TunnelState, met: &MetPeer, CallOrigin { transport, from }: CallOrigin) {
+pub(super) fn log_unbelieved(state: &TunnelState, met: &MetPeer, CallOrigin { transport, from }: CallOrigin) {
     if let Err(why) = &met.peer {
         let event = match why {
             NotAPeer::Suspended { .. } => LogEvent::Suspended,
@@ -106,7 +106,7 @@ pub fn log_unbelieved(state: &TunnelState, met: &MetPeer, CallOrigin { transport
 }
 
 /// With whom it did not come to that.
-pub fn log_failed(state: &TunnelState, why: &NoConnection, CallOrigin { transport, from }: CallOrigin) {
+pub(super) fn log_failed(state: &TunnelState, why: &NoConnection, CallOrigin { transport, from }: CallOrigin) {
     let stranger = Stranger { event: LogEvent::NotBelieved, claims: None, from, transport, why: plain(&describe(why)) };
     state.log.turned_away(stranger, state.policy.load().trust.head());
 }

@@ -18,7 +18,7 @@ use crate::state::shared::TunnelState;
 use crate::transport::bind::NotBound;
 
 #[derive(Debug, Default)]
-pub struct PeerListeners {
+pub(crate) struct PeerListeners {
     bound: Option<Bound>,
 }
 
@@ -33,12 +33,12 @@ struct Bound {
 }
 
 impl PeerListeners {
-    pub async fn follow(&mut self, state: &Arc<TunnelState>, running: &TunnelConfig) {
+    pub(crate) async fn follow(&mut self, state: &Arc<TunnelState>, running: &TunnelConfig) {
         self.settle(state, running, wished(running).await).await;
     }
 
     /// What is listened at and is still wished stays, whatever becomes of the rest.
-    pub async fn settle(&mut self, state: &Arc<TunnelState>, running: &TunnelConfig, wished: ListenAddresses) {
+    pub(crate) async fn settle(&mut self, state: &Arc<TunnelState>, running: &TunnelConfig, wished: ListenAddresses) {
         if wished.is_nowhere() {
             self.bound = None;
         } else {
@@ -51,11 +51,11 @@ impl PeerListeners {
         state.heard_at.store(self.at().get(&ListenerId::PeersTls).copied().map(Arc::new));
     }
 
-    pub fn at(&self) -> BTreeMap<ListenerId, SocketAddr> {
+    pub(crate) fn at(&self) -> BTreeMap<ListenerId, SocketAddr> {
         self.bound.as_ref().map(|bound| bound.at.clone()).unwrap_or_default()
     }
 
-    pub fn failed(&self) -> BTreeMap<ListenerId, String> {
+    pub(crate) fn failed(&self) -> BTreeMap<ListenerId, String> {
         self.bound.as_ref().map(|bound| bound.failed.clone()).unwrap_or_default()
     }
 }
@@ -119,7 +119,7 @@ const LOOK_UP: Duration = Duration::from_secs(2);
 
 /// Where to listen, best first; nowhere if no other node reaches this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenAddresses {
+pub(crate) struct ListenAddresses {
     /// What was said: an address to listen at, and one at which it is reached.
     said: Said,
     at: Result<Vec<SocketAddr>, NoAddress>,
@@ -133,7 +133,7 @@ struct Said {
 
 /// Why a name gives no address to listen at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoAddress {
+pub(crate) enum NoAddress {
     #[error("{0}: the name has no address")]
     Empty(HostPort),
     #[error("{at}: the name does not lead anywhere: {why}")]
@@ -166,7 +166,7 @@ impl ListenAddresses {
     }
 }
 
-pub async fn wished(running: &TunnelConfig) -> ListenAddresses {
+pub(crate) async fn wished(running: &TunnelConfig) -> ListenAddresses {
     let at = match (&running.policy.listen, &running.address) {
         (Some(listen), _) => resolved(listen).await,
         (None, Some(address)) => {

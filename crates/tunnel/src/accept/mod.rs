@@ -2,7 +2,7 @@
 
 mod handshake;
 mod streams;
-pub mod tls;
-pub mod quic;
-pub mod by_relay;
-pub mod listen;
+pub(crate) mod tls;
+pub(crate) mod quic;
+pub(crate) mod by_relay;
+pub(crate) mod listen;

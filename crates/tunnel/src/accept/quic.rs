@@ -30,7 +30,7 @@ const CUT: Duration = Duration::from_secs(1);
 const TOLD: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
-pub enum CannotListen {
+pub(crate) enum CannotListen {
     #[error(transparent)]
     Tls(#[from] TlsSetup),
     #[error("QUIC could not be set up")]
@@ -40,7 +40,7 @@ pub enum CannotListen {
 }
 
 /// Until it is told to stop, or nobody is left to tell it. What was let in goes on.
-pub async fn serve_quic(
+pub(crate) async fn serve_quic(
     state: Arc<TunnelState>,
     socket: UdpSocket,
     mut stop: watch::Receiver<bool>,

@@ -18,11 +18,11 @@ use crate::transport::timeouts::OPENED;
 use crate::transport::tls::TlsConnection;
 
 /// A connection that carries nothing for so long ends. Callers let go of it earlier, so that none asks at the last moment.
-pub const UNUSED: Duration = Duration::from_secs(90);
+pub(super) const UNUSED: Duration = Duration::from_secs(90);
 
 /// A connection over TLS, and who is at its other end.
 #[derive(Debug)]
-pub struct TlsCaller {
+pub(super) struct TlsCaller {
     pub connection: Box<TlsConnection>,
     pub met: MetPeer,
     pub origin: CallOrigin,
@@ -31,7 +31,7 @@ pub struct TlsCaller {
 }
 
 /// One after the other. Where no others can wait, nothing is carried for them. A connection that waits keeps its permit.
-pub async fn serve_streams(state: &Arc<TunnelState>, caller: TlsCaller, rendezvous: Option<&Rendezvous>) {
+pub(super) async fn serve_streams(state: &Arc<TunnelState>, caller: TlsCaller, rendezvous: Option<&Rendezvous>) {
     let TlsCaller { mut connection, met, origin, permit } = caller;
     while let Some(open) = next(state, &mut connection, &met).await {
         let mut no_slot = None;
@@ -53,7 +53,7 @@ pub async fn serve_streams(state: &Arc<TunnelState>, caller: TlsCaller, rendezvo
                 }
             }
             (Verdict::Keep, Ok(peer), Some(rendezvous)) => {
-                let waiting = WaitingConnection { connection: *connection, permit };
+                let waiting = WaitingConnection { connection: *connection, _permit: permit };
                 return carry::keep(state, rendezvous, peer, waiting).await;
             }
             (Verdict::Through(to), Ok(peer), Some(rendezvous)) => {
@@ -85,7 +85,7 @@ async fn next(state: &TunnelState, connection: &mut TlsConnection, met: &MetPeer
 
 /// Who has something to tell since the two met has the other one come anew, and then it is told: so a busy connection keeps no
 /// revocation from a node that no gateway reaches.
-pub async fn judge(
+pub(super) async fn judge(
     state: &Arc<TunnelState>,
     met: &MetPeer,
     request: StreamRequest,

@@ -20,7 +20,7 @@ use crate::transport::tcp::settle;
 use crate::transport::tls;
 
 /// Until it is told to stop, or nobody is left to tell it. What was let in goes on.
-pub async fn serve_tls(
+pub(crate) async fn serve_tls(
     state: Arc<TunnelState>,
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,

@@ -31,7 +31,7 @@ impl From<NotAPeer> for Denied {
 
 impl Denied {
     /// Of what was open before.
-    pub fn ended(why: NotAPeer) -> Self {
+    pub(crate) fn ended(why: NotAPeer) -> Self {
         match why {
             NotAPeer::Suspended { by, until } => Self::Suspended { by, until },
             why => Self::Ended(why),
@@ -39,7 +39,7 @@ impl Denied {
     }
 
     /// A word for counters: one per reason.
-    pub const fn word(&self) -> &'static str {
+    pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::NotAPeer(_) => "not_believed",
             Self::Ended(_) => "ended",
@@ -50,7 +50,7 @@ impl Denied {
     }
 
     /// What the other side is told.
-    pub fn told(&self) -> Declined {
+    pub(crate) fn told(&self) -> Declined {
         match self {
             Self::NotAPeer(why) if why.is_outdated() => Declined::TooOld,
             Self::NotAPeer(why) | Self::Ended(why) => {

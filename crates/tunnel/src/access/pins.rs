@@ -21,7 +21,7 @@ struct Pin {
 
 /// What became of a key that was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entered {
+pub(crate) enum Entered {
     /// It is written down, or there is no room to remember it.
     Known,
     /// It counts from now on; whoever writes such things down has not said so yet.
@@ -32,17 +32,17 @@ pub enum Entered {
 
 impl Pins {
     /// What is written down, beside what is known already.
-    pub fn keep(&self, kept: impl IntoIterator<Item = (NodeName, Digest)>) {
+    pub(crate) fn keep(&self, kept: impl IntoIterator<Item = (NodeName, Digest)>) {
         let mut pins = self.0.write().unwrap_or_else(PoisonError::into_inner);
         pins.extend(kept.into_iter().map(|(name, node_key)| (name, Pin { node_key, is_kept: true })));
     }
 
-    pub fn of(&self, name: &NodeName) -> Option<Digest> {
+    pub(crate) fn of(&self, name: &NodeName) -> Option<Digest> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).map(|pin| pin.node_key)
     }
 
     /// A key that was verified under a name. It stays behind another one, unless it may take that one's place.
-    pub fn enter(&self, name: &NodeName, node_key: Digest, replaces: impl FnOnce(Digest) -> bool) -> Entered {
+    pub(crate) fn enter(&self, name: &NodeName, node_key: Digest, replaces: impl FnOnce(Digest) -> bool) -> Entered {
         let mut pins = self.0.write().unwrap_or_else(PoisonError::into_inner);
         match pins.get(name) {
             Some(pin) if pin.node_key == node_key && pin.is_kept => return Entered::Known,

@@ -11,12 +11,12 @@ use crate::access::table::AccessTables;
 use crate::access::trust::TrustSnapshot;
 
 #[derive(Debug)]
-pub struct Policy {
+pub struct AccessPolicy {
     pub trust: Arc<TrustSnapshot>,
     pub tables: Arc<AccessTables>,
 }
 
-impl Policy {
+impl AccessPolicy {
     /// May the peer open a stream to the service that listens here?
     pub fn may_open(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
         self.trust.check(peer, clock)?;
@@ -31,7 +31,7 @@ impl Policy {
     }
 
     /// May what it opened before go on?
-    pub fn may_stay(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
+    pub(crate) fn may_stay(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
         self.trust.endures(peer, clock).map_err(Denied::ended)?;
         self.check_allowed(peer, service)
     }

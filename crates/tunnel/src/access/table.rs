@@ -1,4 +1,4 @@
-//! The access table (an ACL, compiled) as it is asked at each stream's opening: immutable, hashed by name, swapped whole.
+//! The access table (a compiled ACL) as it is asked at each stream's opening: immutable, hashed by name, swapped whole.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,20 +33,20 @@ impl AccessTables {
 
     /// May this principal, on that node, call the service that listens here? Rows for a name or a class are for nodes that are
     /// meant by it; whoever only came under such a name has what any node has.
-    pub fn permits(&self, service: &Name, principal: &Principal, node: &NodeName, meant: bool) -> bool {
+    pub(crate) fn permits(&self, service: &Name, principal: &Principal, node: &NodeName, meant: bool) -> bool {
         let rules =
             |table: &Table| table.services.get(service).is_some_and(|rules| rules.match_one(principal, node, meant));
         !self.0.is_empty() && self.0.iter().all(rules)
     }
 
     /// How long after its end a head still lets this caller open something; nothing if there is no such bound.
-    pub fn margin(&self, principal: &Principal, node: &NodeName) -> Option<Seconds> {
+    pub(crate) fn margin(&self, principal: &Principal, node: &NodeName) -> Option<Seconds> {
         let stale = self.0.iter().filter_map(|table| table.stale.as_ref());
         // A bound is for whoever could be meant.
         stale.filter(|(_, rules)| rules.match_one(principal, node, true)).map(|(margin, _)| *margin).min()
     }
 
-    pub fn rules(&self) -> usize {
+    pub(crate) fn rules(&self) -> usize {
         let count =
             |rules: &Rules| rules.placed.len() + rules.nodes.len() + rules.classes.len() + usize::from(rules.any_node);
         self.0.iter().flat_map(|table| table.services.values()).map(count).sum()

@@ -34,13 +34,13 @@ impl Targets {
 
     /// In the order in which this node waits at them, and others look for it: another one for each node, so that the relays
     /// share the work.
-    pub fn relays_of(&self, node: &NodeName) -> Vec<(NodeName, HostPort)> {
+    pub(crate) fn relays_of(&self, node: &NodeName) -> Vec<(NodeName, HostPort)> {
         let mut relays: Vec<_> = self.relays.iter().map(|(relay, at)| (relay.clone(), at.clone())).collect();
         relays.sort_by_key(|(relay, _)| Digest::of(format!("{node} {relay}").as_bytes()));
         relays
     }
 
-    pub fn may_call(&self, who: &Principal, service: &Name) -> bool {
+    pub(crate) fn may_call(&self, who: &Principal, service: &Name) -> bool {
         self.services.get(service).is_some_and(|target| match who.node_name() {
             Some(_) => target.node,
             None => target.callers.contains(who),

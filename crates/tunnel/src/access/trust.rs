@@ -44,7 +44,7 @@ pub struct TrustSnapshot {
 }
 
 /// A frame that many are sent.
-pub type SharedFrame = Arc<[u8]>;
+pub(crate) type SharedFrame = Arc<[u8]>;
 
 /// What somebody has not heard yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ impl TrustSnapshot {
 
     /// The same under a later head, whose signatures hold, and with these suspensions. Whether other signers are in force is
     /// the agent's to say: it alone knows how long it has waited.
-    pub fn under(&self, known: Known, suspensions: Suspensions) -> Option<Self> {
+    pub(crate) fn under(&self, known: Known, suspensions: Suspensions) -> Option<Self> {
         if known.signers != self.known.signers {
             return None;
         }
@@ -87,29 +87,29 @@ impl TrustSnapshot {
         Some(Self { known, judgment, ground, suspensions, stopped, mark, beside, presented, pins, hello, news })
     }
 
-    pub const fn head(&self) -> u64 {
+    pub(crate) const fn head(&self) -> u64 {
         self.known.head.head.version
     }
 
-    pub const fn knows(&self) -> Knows {
+    pub(crate) const fn knows(&self) -> Knows {
         Knows { place: Place::of(&self.known.head), rivals: self.beside, suspended: self.mark }
     }
 
     /// What this node says first. Nothing while it was never shown its place.
-    pub fn hello(&self) -> Option<Hello> {
+    pub(crate) fn hello(&self) -> Option<Hello> {
         let presented = self.presented.clone()?;
         let Knows { place: Place { signers, head, digest: Reverse(digest) }, rivals, suspended } = self.knows();
         Some(Hello { schema: SCHEMA, signers, head, digest, rivals, suspended, presented })
     }
 
-    pub fn hello_frame(&self) -> Result<Option<SharedFrame>, MalformedFrame> {
+    pub(crate) fn hello_frame(&self) -> Result<Option<SharedFrame>, MalformedFrame> {
         let make = || self.hello().map(|hello| words(FrameKind::Hello, &hello).map(SharedFrame::from)).transpose();
         self.hello.get_or_init(make).clone()
     }
 
     /// What the other side does not know. With a later head go all steps to its signers, which are few: a side that took
     /// another one at some place would else not hear of this one.
-    pub fn news_for(&self, other: &Knows) -> Result<Option<SharedFrame>, MalformedFrame> {
+    pub(crate) fn news_for(&self, other: &Knows) -> Result<Option<SharedFrame>, MalformedFrame> {
         let own = self.knows();
         if !other.lacks_of(&own) {
             return Ok(None);
@@ -134,7 +134,7 @@ impl TrustSnapshot {
 
     /// What is known once these news are taken in, if they say something new. An error says why they do not hold, and then
     /// nothing that came with them is new either.
-    pub fn with(&self, news: &News, now: Timestamp) -> Result<Option<(Known, Suspensions)>, BadKnowledge> {
+    pub(crate) fn with(&self, news: &News, now: Timestamp) -> Result<Option<(Known, Suspensions)>, BadKnowledge> {
         let told = self.known.told((&news.signers, news.head.as_ref()), &news.rivals, now);
         let (known, why) = match told {
             Ok(known) => (known, None),
@@ -158,7 +158,7 @@ impl TrustSnapshot {
     }
 
     /// Does this one go by all of that?
-    pub fn has(&self, known: &Known, suspensions: &Suspensions, now: Timestamp) -> bool {
+    pub(crate) fn has(&self, known: &Known, suspensions: &Suspensions, now: Timestamp) -> bool {
         let beside: Vec<Envelope> = known.beside().map(|rival| rival.envelope.clone()).collect();
         Place::of(&self.known.head) >= Place::of(&known.head)
             && self.known.hear(&beside, now).is_none()
@@ -172,7 +172,12 @@ impl TrustSnapshot {
     }
 
     /// Checks all signatures of a chain whose holder has proven itself already.
-    pub fn prove(&self, chain: &[CertificateDer<'_>], side: Side, clock: Timestamp) -> Result<ProvenSvid, Untrusted> {
+    pub(crate) fn prove(
+        &self,
+        chain: &[CertificateDer<'_>],
+        side: Side,
+        clock: Timestamp,
+    ) -> Result<ProvenSvid, Untrusted> {
         ProvenSvid::prove(chain, side, self.judgment.standard(), self.judgment.now(clock))
     }
 
@@ -202,13 +207,13 @@ impl TrustSnapshot {
     }
 
     /// Is the peer believed by what is known now?
-    pub fn check(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
+    pub(crate) fn check(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
         peer.check(self.company(&self.pin(), clock))?;
         self.check_suspended(peer, clock)
     }
 
     /// May what it has go on, by what the operators say now?
-    pub fn endures(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
+    pub(crate) fn endures(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
         peer.endures(&self.known.head.head)?;
         self.check_suspended(peer, clock)
     }

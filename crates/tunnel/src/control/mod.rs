@@ -1,4 +1,4 @@
-//! The control channel between the agent and the tunnel's process (as xDS is for Envoy): orders one way, events the other.
+//! The control channel between the agent and the tunnel's process (as xDS for Envoy): orders there, events back.
 //!
 //! Each order is whole in itself and takes the place of the last one of its kind; only `Order::Pin` adds to what was said
 //! before. `TunnelEvent::Done` says that an order is in force: from then on nothing is opened that it forbids.

@@ -1,4 +1,4 @@
-//! What the agent may ask of the tunnel, and the answers: who calls (as `tailscale whois`), and whether a service is reached.
+//! What the agent may ask of the tunnel, and its answers: who calls (a whois), and whether a service is reached.
 
 use std::net::SocketAddr;
 

@@ -46,7 +46,7 @@ impl View {
 
     /// What is in use comes first, and stays.
     #[must_use]
-    pub fn bounded(mut self) -> Self {
+    pub(crate) fn bounded(mut self) -> Self {
         self.left_out = cut(&mut self.peers, |peer| peer.connections > 0)
             + cut(&mut self.callers, |caller| caller.streams > 0)
             + cut(&mut self.services, |count| count.open > 0);

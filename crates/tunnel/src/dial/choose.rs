@@ -19,13 +19,13 @@ use manifest::stored::Transport;
 
 use crate::transport::protocol::Protocol;
 
-pub const LATELY: Duration = Duration::from_mins(1);
-pub const LONG: Duration = Duration::from_millis(20);
-pub const KNOWN: Duration = Duration::from_mins(10);
+pub(crate) const LATELY: Duration = Duration::from_mins(1);
+pub(crate) const LONG: Duration = Duration::from_millis(20);
+pub(crate) const KNOWN: Duration = Duration::from_mins(10);
 
 /// What is known of a peer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// How long ago the last try failed, if the last one did.
     pub tls_failed: Option<Duration>,
     pub quic_failed: Option<Duration>,
@@ -33,26 +33,26 @@ pub struct Measured {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RoundTrip {
+pub(crate) struct RoundTrip {
     pub time: Duration,
     pub ago: Duration,
 }
 
 impl Measured {
     /// Unless that was too long ago to count.
-    pub fn round_trip(&self) -> Option<Duration> {
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.round_trip.filter(|measured| measured.ago < KNOWN).map(|measured| measured.time)
     }
 }
 
 /// What is tried first; the other one follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Choice {
+pub(crate) struct Choice {
     pub first: Protocol,
     pub why: &'static str,
 }
 
-pub fn choose(wanted: Transport, measured: Measured) -> Choice {
+pub(crate) fn choose(wanted: Transport, measured: Measured) -> Choice {
     let lately = |failed: Option<Duration>| failed.is_some_and(|ago| ago < LATELY);
     let (first, why) = match (wanted, lately(measured.tls_failed), lately(measured.quic_failed)) {
         (Transport::Tls, _, _) => (Protocol::Tls, "the fleet says so"),
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_table_is_told_as_it_is() {
         let told = include_str!("../../../../docs/protocol/tunnel.md");
-        let table = include_str!("choose.rs").lines().filter_map(|connection| connection.strip_prefix("//! |"));
+        let table = include_str!("choose.rs").lines().filter_map(|line| line.strip_prefix("//! |"));
         let table: Vec<String> = table.map(|row| format!("|{row}")).collect();
         assert!(table.len() == 8 && told.contains(&table.join("\n")), "{table:?}");
     }

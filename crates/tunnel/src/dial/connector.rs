@@ -1,5 +1,6 @@
-//! Gets a connection to a node: a free one of the pool, or a new one. The two transports race (happy eyeballs): the better
-//! one has a head start.
+//! Gets a connection to a node: a free one of the pool, or a new one, for which the two transports race.
+//!
+//! As with happy eyeballs, the better one has a head start.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +32,7 @@ const HEAD_START: Duration = Duration::from_millis(300);
 const AFTER_A_NO: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
-pub struct Connector {
+pub(crate) struct Connector {
     pub state: Arc<TunnelState>,
     pub pool: ConnectionPool,
     pub health: PeerHealth,
@@ -42,12 +43,12 @@ pub struct Connector {
 }
 
 impl Connector {
-    pub fn new(state: Arc<TunnelState>) -> Self {
+    pub(crate) fn new(state: Arc<TunnelState>) -> Self {
         let (pool, health, queue) = (ConnectionPool::default(), PeerHealth::default(), DialQueue::default());
         Self { state, pool, health, queue, four: OnceLock::new(), six: OnceLock::new() }
     }
 
-    pub async fn connect(
+    pub(crate) async fn connect(
         &self,
         key: &CallKey,
         address: &HostPort,
@@ -105,7 +106,11 @@ impl Connector {
     }
 
     /// To a node without an address: by one of the relays at which it waits.
-    pub async fn connect_by_relay(&self, key: &CallKey, only_new: bool) -> Result<PeerConnection, Vec<FailedTry>> {
+    pub(crate) async fn connect_by_relay(
+        &self,
+        key: &CallKey,
+        only_new: bool,
+    ) -> Result<PeerConnection, Vec<FailedTry>> {
         if !only_new && let Some(kept) = self.kept(key, Protocol::Tls).await {
             return Ok(kept);
         }
@@ -132,7 +137,7 @@ impl Connector {
     }
 
     /// TLS with the node inside TLS with the relay, which sees neither who calls nor what is said.
-    pub async fn through(
+    pub(crate) async fn through(
         &self,
         key: &CallKey,
         relay: &NodeName,
@@ -161,7 +166,7 @@ impl Connector {
     }
 
     /// A new connection to a relay, in this node's own name.
-    pub async fn at_relay(
+    pub(crate) async fn at_relay(
         &self,
         relay: &NodeName,
         address: &HostPort,
@@ -213,7 +218,7 @@ impl Connector {
         }
     }
 
-    pub async fn dial(
+    pub(crate) async fn dial(
         &self,
         key: &CallKey,
         address: &HostPort,

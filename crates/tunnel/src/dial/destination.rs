@@ -4,13 +4,13 @@ use identity::principal::{Name, NodeName, OrgName};
 
 /// A service, perhaps at one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Destination {
+pub(crate) struct Destination {
     pub service: Name,
     pub node: Option<NodeName>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadDestination {
+pub(crate) enum BadDestination {
     #[error("it does not end in `.{org}.internal`")]
     Elsewhere { org: OrgName },
     #[error("it is no name of a service: SERVICE.{org}.internal or SERVICE.NODE.{org}.internal")]
@@ -21,7 +21,7 @@ const LONGEST: usize = 253;
 
 impl Destination {
     /// As programs write them: in any case, and with a dot at the end or without.
-    pub fn parse(text: &str, org: &OrgName) -> Result<Self, BadDestination> {
+    pub(crate) fn parse(text: &str, org: &OrgName) -> Result<Self, BadDestination> {
         let malformed = || BadDestination::Malformed { org: org.clone() };
         if text.len() > LONGEST + 1 || !text.is_ascii() {
             return Err(malformed());

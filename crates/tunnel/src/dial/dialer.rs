@@ -32,11 +32,11 @@ const KEPT: Duration = Duration::from_mins(1);
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Dialer(pub Arc<Connector>);
+pub(crate) struct Dialer(pub Arc<Connector>);
 
 /// A node that has the service, and its address.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     pub node: NodeName,
     pub address: Option<HostPort>,
 }
@@ -53,7 +53,7 @@ enum Asked {
 
 impl Dialer {
     /// To be made inside the runtime: it lets go of connections that nobody uses.
-    pub fn new(state: Arc<TunnelState>) -> Self {
+    pub(crate) fn new(state: Arc<TunnelState>) -> Self {
         let dialer = Self(Arc::new(Connector::new(state)));
         let (weak, mut heads) = (Arc::downgrade(&dialer.0), dialer.0.state.head());
         tokio::spawn(async move {
@@ -66,7 +66,7 @@ impl Dialer {
         dialer
     }
 
-    pub async fn open(&self, who: &Principal, destination: &Destination) -> Result<DialedStream, NoStream> {
+    pub(crate) async fn open(&self, who: &Principal, destination: &Destination) -> Result<DialedStream, NoStream> {
         let mut candidates = self.candidates(who, destination)?;
         // Those that were not reached lately come last; else the order stays.
         candidates.sort_by_cached_key(|candidate| self.0.health.is_dead(&candidate.node));
@@ -93,7 +93,7 @@ impl Dialer {
     }
 
     /// Waits at a relay until somebody wants this node.
-    pub async fn wait_at(&self, relay: &NodeName, address: &HostPort) -> Result<RelayedIo, NotReached> {
+    pub(crate) async fn wait_at(&self, relay: &NodeName, address: &HostPort) -> Result<RelayedIo, NotReached> {
         let state = &self.0.state;
         let (mut connection, peer) = self.0.at_relay(relay, address).await?;
         let opened = tokio::select! {
@@ -107,7 +107,7 @@ impl Dialer {
     }
 
     /// Nodes that were called lately.
-    pub fn views(&self) -> Vec<CalledView> {
+    pub(crate) fn views(&self) -> Vec<CalledView> {
         self.0.health.views()
     }
 
@@ -116,7 +116,7 @@ impl Dialer {
     }
 
     /// Where the service is, for somebody here who may call it.
-    pub fn candidates(&self, who: &Principal, destination: &Destination) -> Result<Vec<Candidate>, NoStream> {
+    pub(crate) fn candidates(&self, who: &Principal, destination: &Destination) -> Result<Vec<Candidate>, NoStream> {
         let (state, service) = (&self.0.state, &destination.service);
         if !state.svids.speaks_for(who) {
             return Err(NoStream::NotAtHome(who.clone()));

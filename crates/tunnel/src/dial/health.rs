@@ -16,7 +16,7 @@ use crate::transport::protocol::Protocol;
 const MOST: usize = 16_384;
 
 #[derive(Debug, Default)]
-pub struct PeerHealth(Mutex<HashMap<NodeName, NodeHealth>>);
+pub(crate) struct PeerHealth(Mutex<HashMap<NodeName, NodeHealth>>);
 
 #[derive(Debug, Default)]
 struct NodeHealth {
@@ -38,7 +38,7 @@ struct NodeHealth {
 
 /// What was learned of a node when it was reached.
 #[derive(Debug, Clone, Copy)]
-pub struct Reached {
+pub(crate) struct Reached {
     pub round_trip: Duration,
     /// The head that it goes by.
     pub head: u64,
@@ -46,7 +46,7 @@ pub struct Reached {
 
 /// Counts as long as it is held.
 #[derive(Debug)]
-pub struct Counted {
+pub(crate) struct Counted {
     at: Arc<AtomicUsize>,
     /// At the relay in between, too.
     through: Option<Arc<AtomicUsize>>,
@@ -73,7 +73,7 @@ impl Drop for Counted {
 }
 
 impl PeerHealth {
-    pub fn measured(&self, node: &NodeName) -> Measured {
+    pub(crate) fn measured(&self, node: &NodeName) -> Measured {
         let nodes = self.nodes();
         let Some(known) = nodes.get(node) else {
             return Measured::default();
@@ -84,18 +84,18 @@ impl PeerHealth {
     }
 
     /// A connection that is used again has measured on.
-    pub fn still(&self, node: &NodeName, round_trip: Duration) {
+    pub(crate) fn still(&self, node: &NodeName, round_trip: Duration) {
         if let Some(known) = self.nodes().get_mut(node) {
             known.round_trip = Some((round_trip, Instant::now()));
         }
     }
 
     /// Did both transports fail lately?
-    pub fn is_dead(&self, node: &NodeName) -> bool {
+    pub(crate) fn is_dead(&self, node: &NodeName) -> bool {
         self.failed_lately(node, Protocol::Tls) && self.failed_lately(node, Protocol::Quic)
     }
 
-    pub fn failed_lately(&self, node: &NodeName, protocol: Protocol) -> bool {
+    pub(crate) fn failed_lately(&self, node: &NodeName, protocol: Protocol) -> bool {
         let failed = self.nodes().get(node).and_then(|known| match protocol {
             Protocol::Tls => known.tls_failed,
             Protocol::Quic => known.quic_failed,
@@ -104,19 +104,19 @@ impl PeerHealth {
     }
 
     /// Could it not be reached lately, or did it bring nobody? They are called over TLS alone.
-    pub fn is_bad_relay(&self, relay: &NodeName) -> bool {
+    pub(crate) fn is_bad_relay(&self, relay: &NodeName) -> bool {
         let brought_nobody = self.nodes().get(relay).and_then(|known| known.brought_nobody);
         brought_nobody.is_some_and(|at| at.elapsed() < LATELY) || self.failed_lately(relay, Protocol::Tls)
     }
 
     /// A relay that was reached, and said nothing, or yes and then nothing.
-    pub fn brought_nobody(&self, relay: &NodeName, why: &str) {
+    pub(crate) fn brought_nobody(&self, relay: &NodeName, why: &str) {
         let mut nodes = self.nodes();
         let known = nodes.entry(relay.clone()).or_default();
         (known.brought_nobody, known.problem) = (Some(Instant::now()), Some(why.to_owned()));
     }
 
-    pub fn failed(&self, node: &NodeName, protocol: Protocol, why: &str) {
+    pub(crate) fn failed(&self, node: &NodeName, protocol: Protocol, why: &str) {
         let mut nodes = self.nodes();
         // Names that nobody ever answered under can be made up.
         if nodes.len() >= MOST && !nodes.contains_key(node) {
@@ -132,18 +132,18 @@ impl PeerHealth {
     }
 
     /// It took no more connections over QUIC from this node.
-    pub fn crowded(&self, node: &NodeName) {
+    pub(crate) fn crowded(&self, node: &NodeName) {
         if let Some(known) = self.nodes().get_mut(node) {
             known.crowded = Some(Instant::now());
         }
     }
 
-    pub fn is_crowded(&self, node: &NodeName) -> bool {
+    pub(crate) fn is_crowded(&self, node: &NodeName) -> bool {
         self.nodes().get(node).and_then(|known| known.crowded).is_some_and(|at| at.elapsed() < LATELY)
     }
 
     /// A new connection; counted as long as the answer is held.
-    pub fn reached(&self, node: &NodeName, protocol: Protocol, reached: Reached) -> Counted {
+    pub(crate) fn reached(&self, node: &NodeName, protocol: Protocol, reached: Reached) -> Counted {
         let mut nodes = self.nodes();
         let known = nodes.entry(node.clone()).or_default();
         match protocol {
@@ -159,7 +159,7 @@ impl PeerHealth {
     }
 
     /// The same, by a relay.
-    pub fn reached_through(&self, node: &NodeName, relay: &NodeName, reached: Reached) -> Counted {
+    pub(crate) fn reached_through(&self, node: &NodeName, relay: &NodeName, reached: Reached) -> Counted {
         let mut counted = self.reached(node, Protocol::Tls, reached);
         let mut nodes = self.nodes();
         let between = nodes.entry(relay.clone()).or_default();
@@ -172,23 +172,23 @@ impl PeerHealth {
     }
 
     /// A relay that was reached to carry to others, or to be waited at.
-    pub fn is_relay(&self, relay: &NodeName) {
+    pub(crate) fn is_relay(&self, relay: &NodeName) {
         self.nodes().entry(relay.clone()).or_default().used.get_or_insert((Protocol::Tls, "as a relay"));
     }
 
     /// What carries streams to it now, and why.
-    pub fn used(&self, node: &NodeName, protocol: Protocol, choice: Choice) {
+    pub(crate) fn used(&self, node: &NodeName, protocol: Protocol, choice: Choice) {
         let why = if protocol == choice.first { choice.why } else { "the other one did not answer" };
         let mut nodes = self.nodes();
         let known = nodes.entry(node.clone()).or_default();
         (known.used, known.through) = (Some((protocol, why)), None);
     }
 
-    pub fn streams(&self, node: &NodeName) -> Counted {
+    pub(crate) fn streams(&self, node: &NodeName) -> Counted {
         Counted::new(&self.nodes().entry(node.clone()).or_default().streams)
     }
 
-    pub fn views(&self) -> Vec<CalledView> {
+    pub(crate) fn views(&self) -> Vec<CalledView> {
         let nodes = self.nodes();
         let view = |(node, known): (&NodeName, &NodeHealth)| CalledView {
             node: node.clone(),

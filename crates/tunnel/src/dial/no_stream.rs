@@ -18,11 +18,11 @@ use crate::transport::no_connection::NoConnection;
 use crate::transport::protocol::Protocol;
 
 /// A machine that answers does so within a few round trips.
-pub const CONNECT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 
 /// Why there is no stream.
 #[derive(Debug, thiserror::Error)]
-pub enum NoStream {
+pub(crate) enum NoStream {
     #[error("`{0}` is not at home on this node")]
     NotAtHome(Principal),
     #[error("no service `{0}` is declared that may be called from this node")]
@@ -41,7 +41,7 @@ pub enum NoStream {
 
 /// One way that was tried in vain.
 #[derive(Debug, Clone)]
-pub struct FailedTry {
+pub(crate) struct FailedTry {
     pub node: NodeName,
     /// Nothing if it did not come to that.
     pub protocol: Option<Protocol>,
@@ -49,7 +49,7 @@ pub struct FailedTry {
 }
 
 impl FailedTry {
-    pub fn new(node: &NodeName, protocol: Option<Protocol>, why: NotReached) -> Self {
+    pub(crate) fn new(node: &NodeName, protocol: Option<Protocol>, why: NotReached) -> Self {
         Self { node: node.clone(), protocol, why: Arc::new(why) }
     }
 }
@@ -65,7 +65,7 @@ impl fmt::Display for FailedTry {
 
 /// Why a node was not reached by one way.
 #[derive(Debug, thiserror::Error)]
-pub enum NotReached {
+pub(crate) enum NotReached {
     #[error(transparent)]
     Tls(#[from] TlsSetup),
     #[error(transparent)]
@@ -115,7 +115,7 @@ pub enum NotReached {
 
 impl NotReached {
     /// Some of it may be the other side's words.
-    pub fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> String {
         plain(&self.to_string())
     }
 }

@@ -22,13 +22,13 @@ const IN_ALL: usize = 2_048;
 
 /// In whose name, to which node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct CallKey {
+pub(crate) struct CallKey {
     pub who: Principal,
     pub node: NodeName,
 }
 
 #[derive(Debug, Default)]
-pub struct ConnectionPool(Mutex<Idle>);
+pub(crate) struct ConnectionPool(Mutex<Idle>);
 
 #[derive(Debug, Default)]
 struct Idle {
@@ -47,7 +47,7 @@ struct Kept {
 
 /// A connection whose other end is the node that was called.
 #[derive(Debug)]
-pub struct PeerConnection {
+pub(crate) struct PeerConnection {
     pub inner: AnyConnection,
     pub peer: Arc<Peer>,
     /// The relay in between.
@@ -60,13 +60,13 @@ pub struct PeerConnection {
 }
 
 #[derive(Debug)]
-pub enum AnyConnection {
+pub(crate) enum AnyConnection {
     Tls(Box<TlsConnection>),
     Quic(Arc<QuicConnection>),
 }
 
 impl AnyConnection {
-    pub const fn protocol(&self) -> Protocol {
+    pub(crate) const fn protocol(&self) -> Protocol {
         match self {
             Self::Tls(_) => Protocol::Tls,
             Self::Quic(_) => Protocol::Quic,
@@ -76,7 +76,7 @@ impl AnyConnection {
 
 impl PeerConnection {
     /// The same once more: one over QUIC carries many streams.
-    pub fn share(&self) -> Option<Self> {
+    pub(crate) fn share(&self) -> Option<Self> {
         match &self.inner {
             AnyConnection::Tls(_) => None,
             AnyConnection::Quic(quic) => Some(Self {
@@ -93,7 +93,12 @@ impl PeerConnection {
 
 impl ConnectionPool {
     /// One by which nothing is left to tell of what is known now.
-    pub async fn take(&self, key: &CallKey, protocol: Protocol, trust: &TrustSnapshot) -> Option<PeerConnection> {
+    pub(crate) async fn take(
+        &self,
+        key: &CallKey,
+        protocol: Protocol,
+        trust: &TrustSnapshot,
+    ) -> Option<PeerConnection> {
         match protocol {
             Protocol::Tls => self.take_tls(key, trust).await,
             Protocol::Quic => self.take_quic(key, trust),
@@ -126,7 +131,7 @@ impl ConnectionPool {
     }
 
     /// Keeps it, if there is room. One over QUIC is kept while it is used, too.
-    pub fn put(&self, key: &CallKey, connection: PeerConnection) {
+    pub(crate) fn put(&self, key: &CallKey, connection: PeerConnection) {
         let mut idle = self.idle();
         let protocol = connection.inner.protocol();
         let kept = Kept { used: Instant::now(), connection };
@@ -144,12 +149,12 @@ impl ConnectionPool {
         }
     }
 
-    pub fn opening(&self, key: &CallKey) -> Arc<tokio::sync::Mutex<()>> {
+    pub(crate) fn opening(&self, key: &CallKey) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(self.idle().opening.entry(key.clone()).or_default())
     }
 
     /// The other side knows more than these connections showed it. Streams on them go on.
-    pub fn forget(&self, key: &CallKey) {
+    pub(crate) fn forget(&self, key: &CallKey) {
         let mut idle = self.idle();
         idle.tls.remove(key);
         idle.quic.remove(key);
@@ -157,7 +162,7 @@ impl ConnectionPool {
 
     /// Those that nobody uses, and those whose peer, or the relay on the way to it, was taken back. One over QUIC ends with
     /// the last of its streams, which are cut then.
-    pub fn let_go(&self, unused: Duration, now: Timestamp, endures: impl Fn(&Peer) -> bool) {
+    pub(crate) fn let_go(&self, unused: Duration, now: Timestamp, endures: impl Fn(&Peer) -> bool) {
         let mut idle = self.idle();
         let endures = |kept: &PeerConnection| endures(&kept.peer) && kept.via.as_deref().is_none_or(&endures);
         for all in idle.tls.values_mut() {

@@ -24,7 +24,7 @@ const HANGS_UP: Duration = Duration::from_secs(2);
 
 impl Dialer {
     /// Calls a service as a program would, and hangs up: the other node judges it, and the service there takes it or not.
-    pub async fn try_call(&self, who: &Principal, destination: &Destination) -> CallOutcome {
+    pub(crate) async fn try_call(&self, who: &Principal, destination: &Destination) -> CallOutcome {
         let stream = match timeout(CALLING, self.open(who, destination)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(NoStream::Declined { node, why })) => return CallOutcome::Declined { node, why },
@@ -45,7 +45,7 @@ impl Dialer {
     }
 
     /// Tries every way to a service, over both transports, and opens nothing.
-    pub async fn reach(&self, who: &Principal, destination: &Destination) -> Result<Vec<ProbedWay>, NoStream> {
+    pub(crate) async fn reach(&self, who: &Principal, destination: &Destination) -> Result<Vec<ProbedWay>, NoStream> {
         let mut ways = Vec::new();
         for candidate in self.candidates(who, destination)? {
             if candidate.address.is_none() && candidate.node != self.0.state.node {

@@ -1,6 +1,7 @@
 //! Single flight: few dial one node at once, and whoever waits for one that does not answer is told so with the first.
 //!
-//! So a node that is dead keeps nobody from the others: it has a few turns of many, and one alone once it is known for that.
+//! So a node that is dead keeps nobody from the others: it has a few turns of many, and one alone once it is known for that,
+//! as behind a circuit breaker that is half open.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +14,12 @@ use crate::dial::no_stream::FailedTry;
 use crate::dial::pool::CallKey;
 
 /// Handshakes of this node at once: others wait for their turn, so that no peer takes a busy node for a flood.
-pub const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 /// Of them, to one node.
-pub const OF_ONE: u32 = 8;
+pub(super) const OF_ONE: u32 = 8;
 
 #[derive(Debug)]
-pub struct DialQueue {
+pub(super) struct DialQueue {
     all: Semaphore,
     /// Only those that somebody wants right now, with how many do.
     nodes: Mutex<HashMap<NodeName, (usize, Arc<Queue>)>>,
@@ -40,7 +41,7 @@ impl Default for DialQueue {
 impl DialQueue {
     /// Does it when it is this one's turn, unless somebody else has tried in vain since it waits. A node that is `suspect` is
     /// tried by one at a time.
-    pub async fn take<T>(
+    pub(super) async fn take<T>(
         &self,
         key: &CallKey,
         suspect: bool,
@@ -54,7 +55,7 @@ impl DialQueue {
     }
 
     /// The same without a turn of those for all: what is done takes such turns itself.
-    pub async fn wait<T>(
+    pub(super) async fn wait<T>(
         &self,
         CallKey { who, node }: &CallKey,
         turns: u32,

@@ -17,7 +17,7 @@ use crate::transport::quic::QuicStream;
 use crate::transport::tcp::settle;
 
 #[derive(Debug)]
-pub struct DialedStream(Where);
+pub(crate) struct DialedStream(Where);
 
 #[derive(Debug)]
 enum Where {
@@ -27,7 +27,7 @@ enum Where {
 
 /// On another node.
 #[derive(Debug)]
-pub struct There {
+pub(crate) struct There {
     pub connector: Arc<Connector>,
     pub connection: PeerConnection,
     /// Over QUIC, where a connection has many.
@@ -39,16 +39,16 @@ pub struct There {
 }
 
 impl DialedStream {
-    pub fn there(there: There) -> Self {
+    pub(crate) fn there(there: There) -> Self {
         Self(Where::There(Box::new(there)))
     }
 
-    pub const fn here(state: Arc<TunnelState>, admitted: Box<AdmittedStream>) -> Self {
+    pub(crate) const fn here(state: Arc<TunnelState>, admitted: Box<AdmittedStream>) -> Self {
         Self(Where::Here { state, admitted })
     }
 
     /// How it goes: `tls`, `quic`, or `here` if the service is on this node.
-    pub fn transport(&self) -> &'static str {
+    pub(crate) fn transport(&self) -> &'static str {
         match &self.0 {
             Where::There(there) => there.subject.transport,
             Where::Here { .. } => HERE,
@@ -56,7 +56,7 @@ impl DialedStream {
     }
 
     /// The node that has the service.
-    pub fn node(&self) -> &NodeName {
+    pub(crate) fn node(&self) -> &NodeName {
         match &self.0 {
             Where::There(there) => &there.subject.node,
             Where::Here { state, .. } => &state.node,
@@ -64,7 +64,7 @@ impl DialedStream {
     }
 
     /// Carries a program's bytes both ways until the end.
-    pub async fn carry(self, socket: TcpStream) {
+    pub(crate) async fn carry(self, socket: TcpStream) {
         // Programs' sockets come from others; without it, the last bytes of a small answer would wait.
         let _ = settle(&socket);
         match self.0 {
@@ -76,7 +76,7 @@ impl DialedStream {
     }
 
     /// The same for one that hung up at once; a service here is spared even that.
-    pub async fn carry_briefly(self, socket: TcpStream, idle: Duration) {
+    pub(crate) async fn carry_briefly(self, socket: TcpStream, idle: Duration) {
         match self.0 {
             Where::There(mut there) => {
                 there.terms.idle = idle;

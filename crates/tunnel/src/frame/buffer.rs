@@ -14,16 +14,16 @@ thread_local! {
 
 /// Room for one frame: its header, then its bytes.
 #[derive(Debug)]
-pub struct FrameBuffer(Box<[u8]>);
+pub(crate) struct FrameBuffer(Box<[u8]>);
 
 impl FrameBuffer {
-    pub fn take() -> Self {
+    pub(crate) fn take() -> Self {
         let kept = FREE.with_borrow_mut(Vec::pop);
         Self(kept.unwrap_or_else(|| vec![0; HEADER + DATA].into_boxed_slice()))
     }
 
     /// Where the bytes go.
-    pub fn body(&mut self) -> &mut [u8] {
+    pub(crate) fn body(&mut self) -> &mut [u8] {
         self.0.get_mut(HEADER..).unwrap_or_default()
     }
 }

@@ -6,9 +6,9 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub const HEADER: usize = 4;
+pub(crate) const HEADER: usize = 4;
 /// The most that one frame of a stream's bytes holds: four TLS records with their frame's header.
-pub const DATA: usize = (64 << 10) - HEADER;
+pub(crate) const DATA: usize = (64 << 10) - HEADER;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {

@@ -48,7 +48,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(FrameKind, usize), NoFrame>> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(FrameKind, usize), NoFrame>> {
         while let Some(rest) = self.header.get_mut(self.have..).filter(|rest| !rest.is_empty()) {
             let mut buffer = ReadBuf::new(rest);
             ready!(Pin::new(&mut self.from).poll_read(cx, &mut buffer))?;
@@ -69,7 +69,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 
     /// For the bytes that follow a header.
-    pub const fn inner(&mut self) -> &mut R {
+    pub(crate) const fn inner(&mut self) -> &mut R {
         &mut self.from
     }
 
@@ -104,7 +104,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 
     /// The same, from a frame on whose header is read.
-    pub async fn words_from<T: DeserializeOwned>(
+    pub(crate) async fn words_from<T: DeserializeOwned>(
         &mut self,
         first: (FrameKind, usize),
         wanted: FrameKind,
@@ -114,7 +114,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 
     /// The same of a kind that may be large: then only when there is room for it.
-    pub async fn large_words<T: DeserializeOwned>(
+    pub(crate) async fn large_words<T: DeserializeOwned>(
         &mut self,
         wanted: FrameKind,
         permit: &mut LargePermit<'_>,
@@ -145,12 +145,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(format::read_words(kind, kind, &body)?)
     }
 
-    pub fn into_inner(self) -> R {
+    pub(crate) fn into_inner(self) -> R {
         self.from
     }
 }
 
-pub async fn send_words<W: AsyncWrite + Unpin>(
+pub(crate) async fn send_words<W: AsyncWrite + Unpin>(
     to: &mut W,
     kind: FrameKind,
     words: &impl Serialize,
@@ -159,13 +159,13 @@ pub async fn send_words<W: AsyncWrite + Unpin>(
 }
 
 /// The same of words that are in a frame already.
-pub async fn send_frame<W: AsyncWrite + Unpin>(to: &mut W, frame: &[u8]) -> Result<(), NoFrame> {
+pub(crate) async fn send_frame<W: AsyncWrite + Unpin>(to: &mut W, frame: &[u8]) -> Result<(), NoFrame> {
     to.write_all(frame).await?;
     Ok(to.flush().await?)
 }
 
 /// A frame that is nothing but its kind.
-pub async fn send_empty<W: AsyncWrite + Unpin>(to: &mut W, kind: FrameKind) -> Result<(), NoFrame> {
+pub(crate) async fn send_empty<W: AsyncWrite + Unpin>(to: &mut W, kind: FrameKind) -> Result<(), NoFrame> {
     to.write_all(&format::header(kind, 0)?).await?;
     Ok(to.flush().await?)
 }

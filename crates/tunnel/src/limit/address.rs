@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use ground::quota::network;
 
 /// Of one address: machines behind one address, or one that has just come back, want many at once.
-pub const OF_ONE_ADDRESS: usize = 256;
+pub(crate) const OF_ONE_ADDRESS: usize = 256;
 /// So many handshakes may fail from one address within the time; then it has one at a time, and no more of them than the pace
 /// says, until it has been calm so long.
-pub const FAILURES: u32 = 16;
-pub const CALM: Duration = Duration::from_secs(10);
-pub const PACE: Duration = Duration::from_millis(100);
+pub(crate) const FAILURES: u32 = 16;
+pub(crate) const CALM: Duration = Duration::from_secs(10);
+pub(crate) const PACE: Duration = Duration::from_millis(100);
 /// Addresses that are remembered: a flood from more of them forgets those that do nothing.
 const ADDRESSES: usize = 16_384;
 
 #[derive(Debug, Default)]
-pub struct AddressLimits(HashMap<IpAddr, Address>);
+pub(crate) struct AddressLimits(HashMap<IpAddr, Address>);
 
 #[derive(Debug, Default)]
 struct Address {
@@ -32,7 +32,7 @@ struct Address {
 
 impl AddressLimits {
     /// May whoever comes from there begin a handshake? Then it is counted until `end`.
-    pub fn begin(&mut self, from: IpAddr, now: Instant) -> bool {
+    pub(crate) fn begin(&mut self, from: IpAddr, now: Instant) -> bool {
         if self.0.len() >= ADDRESSES {
             self.0.retain(|_, known| known.at_once > 0 || known.is_suspect(now));
             if self.0.len() >= ADDRESSES {
@@ -52,11 +52,11 @@ impl AddressLimits {
     }
 
     /// Nothing is counted.
-    pub fn would_refuse(&self, from: IpAddr, now: Instant) -> bool {
+    pub(crate) fn would_refuse(&self, from: IpAddr, now: Instant) -> bool {
         self.0.get(&network(from)).is_some_and(|known| !known.may_try(now))
     }
 
-    pub fn end(&mut self, from: IpAddr, is_peer: bool) {
+    pub(crate) fn end(&mut self, from: IpAddr, is_peer: bool) {
         let address = network(from);
         if let Some(known) = self.0.get_mut(&address) {
             known.at_once = known.at_once.saturating_sub(1);

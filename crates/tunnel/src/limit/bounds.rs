@@ -1,19 +1,19 @@
 //! How many may be here at once: as many as there are file descriptors for, and never all of them for one node.
 
 /// Handshakes at once. Each keeps some tens of kilobytes, and takes a fraction of a millisecond of work.
-pub const STRANGERS: usize = 1_024;
+pub(crate) const STRANGERS: usize = 1_024;
 /// Connections of peers, and streams that peers opened.
-pub const CONNECTIONS: usize = 32_768;
-pub const STREAMS: usize = 32_768;
+pub(crate) const CONNECTIONS: usize = 32_768;
+pub(crate) const STREAMS: usize = 32_768;
 /// Half of them, so that one node never keeps all others out.
-pub const CONNECTIONS_OF_ONE: usize = CONNECTIONS / 2;
-pub const STREAMS_OF_ONE: usize = STREAMS / 2;
+pub(crate) const CONNECTIONS_OF_ONE: usize = CONNECTIONS / 2;
+pub(crate) const STREAMS_OF_ONE: usize = STREAMS / 2;
 /// Connections of programs of this machine.
-pub const PROGRAMS: usize = 16_384;
+pub(crate) const PROGRAMS: usize = 16_384;
 
 /// What follows from the number of descriptors that the process may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     pub strangers: usize,
     /// Of peers: a connection over TLS has one, and so has a stream, to its service. Together, so that a node may have many of
     /// either.
@@ -24,7 +24,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// A quarter is never the peers', and of what is theirs, a third is not one node's.
-    pub fn of(files: Option<u64>) -> Self {
+    pub(crate) fn of(files: Option<u64>) -> Self {
         let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
         let sockets = (CONNECTIONS + STREAMS).min(files / 4 * 3);
         Self {
@@ -36,7 +36,7 @@ impl Bounds {
     }
 
     /// What is less than usual; nothing if nothing is.
-    pub fn told(self) -> Option<String> {
+    pub(crate) fn told(self) -> Option<String> {
         let Self { sockets, sockets_of_one, programs, .. } = self;
         (self != Self::default()).then(|| {
             format!(

@@ -1,4 +1,4 @@
-//! Admission control for peers and strangers: how many handshakes, connections, windows and streams there may be at once.
+//! Admission control for peers and strangers: how many handshakes, connections, windows and streams at once.
 //!
 //! Strangers cost little: a rate limit for each address, and the oldest that has not finished makes room for others (load
 //! shedding). No peer takes the place of all others: a quota for each node.
@@ -18,16 +18,16 @@ use crate::limit::large::LargeMessages;
 
 /// Connections of one node over QUIC: each carries many streams, so callers have one for each who calls there, and come over
 /// TLS when that is one too many.
-pub const QUIC_OF_ONE: usize = 64;
+pub(crate) const QUIC_OF_ONE: usize = 64;
 /// Connections over QUIC that may have sent much that nobody has read yet: of all nodes, and of one.
-pub const WIDE: usize = 64;
-pub const WIDE_OF_ONE: usize = WIDE / 8;
+pub(crate) const WIDE: usize = 64;
+pub(crate) const WIDE_OF_ONE: usize = WIDE / 8;
 /// Connections that came by relays, of nodes that are believed. There, too, one leaves some to others.
-pub const CARRIED: usize = 1_024;
-pub const CARRIED_OF_ONE: usize = CARRIED / 4;
+pub(crate) const CARRIED: usize = 1_024;
+pub(crate) const CARRIED_OF_ONE: usize = CARRIED / 4;
 
 #[derive(Debug)]
-pub struct ConnectionLimits {
+pub(crate) struct ConnectionLimits {
     pub bounds: Bounds,
     pub large: LargeMessages,
     strangers: Mutex<Strangers>,
@@ -53,7 +53,7 @@ struct Strangers {
 
 /// A stranger's place while it shows who it is. Dropped before it is admitted: it failed.
 #[derive(Debug)]
-pub struct PendingHandshake {
+pub(crate) struct PendingHandshake {
     limits: Arc<ConnectionLimits>,
     number: u64,
     from: IpAddr,
@@ -63,20 +63,20 @@ pub struct PendingHandshake {
 
 /// A connection of a peer on this node.
 #[derive(Debug)]
-pub struct ConnectionPermit {
+pub(crate) struct ConnectionPermit {
     _connection: QuotaPermit<NodeName>,
     _socket: Option<QuotaPermit<NodeName>>,
 }
 
 /// Room for much that nobody has read yet.
 #[derive(Debug)]
-pub struct WindowPermit {
+pub(crate) struct WindowPermit {
     _window: QuotaPermit<NodeName>,
 }
 
 /// A peer's stream.
 #[derive(Debug)]
-pub struct StreamPermit {
+pub(crate) struct StreamPermit {
     _stream: QuotaPermit<NodeName>,
     _socket: QuotaPermit<NodeName>,
 }
@@ -88,7 +88,7 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    pub fn new(bounds: Bounds) -> Self {
+    pub(crate) fn new(bounds: Bounds) -> Self {
         let quota = |of_all, of_one| Arc::new(Quota::new(of_all, of_one));
         Self {
             bounds,
@@ -104,7 +104,7 @@ impl ConnectionLimits {
     }
 
     /// Nothing: whoever it is has to go.
-    pub fn begin_handshake(self: &Arc<Self>, from: IpAddr, now: Instant) -> Option<PendingHandshake> {
+    pub(crate) fn begin_handshake(self: &Arc<Self>, from: IpAddr, now: Instant) -> Option<PendingHandshake> {
         if self.connections.is_full() || self.sockets.is_full() {
             return None;
         }
@@ -125,26 +125,21 @@ impl ConnectionLimits {
     }
 
     /// Would whoever comes from there have to go? Nothing is counted.
-    pub fn would_refuse(&self, from: IpAddr, now: Instant) -> bool {
+    pub(crate) fn would_refuse(&self, from: IpAddr, now: Instant) -> bool {
         self.lock().addresses.would_refuse(from, now)
     }
 
-    /// How many are showing who they are.
-    pub fn strangers(&self) -> usize {
-        self.lock().waiting.len()
-    }
-
-    pub fn take_stream(&self, node: &NodeName) -> Option<StreamPermit> {
+    pub(crate) fn take_stream(&self, node: &NodeName) -> Option<StreamPermit> {
         Some(StreamPermit { _stream: self.streams.take(node)?, _socket: self.sockets.take(node)? })
     }
 
     /// For a connection over QUIC on which something is allowed.
-    pub fn take_window(&self, node: &NodeName) -> Option<WindowPermit> {
+    pub(crate) fn take_window(&self, node: &NodeName) -> Option<WindowPermit> {
         Some(WindowPermit { _window: self.wide.take(node)? })
     }
 
     /// A peer that a relay brought. It made no handshake with strangers here.
-    pub fn admit_relayed(&self, node: &NodeName) -> Option<ConnectionPermit> {
+    pub(crate) fn admit_relayed(&self, node: &NodeName) -> Option<ConnectionPermit> {
         Some(ConnectionPermit { _connection: self.carried.take(node)?, _socket: None })
     }
 
@@ -155,21 +150,21 @@ impl ConnectionLimits {
 
 impl PendingHandshake {
     /// Waits until it has to make room for others.
-    pub async fn evicted(&mut self) {
+    pub(crate) async fn evicted(&mut self) {
         if (&mut self.evicted).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
     /// Nothing if that node has as many as one may have.
-    pub fn admit_tls(mut self, node: &NodeName) -> Option<ConnectionPermit> {
+    pub(crate) fn admit_tls(mut self, node: &NodeName) -> Option<ConnectionPermit> {
         self.is_peer = true;
         let connection = self.limits.connections.take(node)?;
         Some(ConnectionPermit { _connection: connection, _socket: Some(self.limits.sockets.take(node)?) })
     }
 
     /// The same; all of them have one socket together.
-    pub fn admit_quic(mut self, node: &NodeName) -> Option<ConnectionPermit> {
+    pub(crate) fn admit_quic(mut self, node: &NodeName) -> Option<ConnectionPermit> {
         self.is_peer = true;
         Some(ConnectionPermit { _connection: self.limits.quic.take(node)?, _socket: None })
     }
@@ -188,6 +183,13 @@ mod tests {
     use super::*;
     use crate::limit::address::{CALM, FAILURES, PACE};
     use crate::limit::bounds::STRANGERS;
+
+    impl ConnectionLimits {
+        /// How many are showing who they are.
+        pub(crate) fn strangers(&self) -> usize {
+            self.lock().waiting.len()
+        }
+    }
 
     fn node(name: &str) -> NodeName {
         name.parse().unwrap()

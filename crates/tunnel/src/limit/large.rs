@@ -9,14 +9,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// Messages of more bytes than that are large, and so many send large ones at once: others wait. Each may keep as many as a whole
 /// `Hello` and `News` have.
-pub const LARGE_ABOVE: usize = 64 << 10;
-pub const LARGE_AT_ONCE: usize = 16;
+pub(crate) const LARGE_ABOVE: usize = 64 << 10;
+pub(crate) const LARGE_AT_ONCE: usize = 16;
 /// Of these, with one SVID.
-pub const LARGE_OF_ONE: usize = 4;
+pub(crate) const LARGE_OF_ONE: usize = 4;
 
 /// Those who call have places of their own: they do not keep this node from calling.
 #[derive(Debug)]
-pub struct LargeMessages {
+pub(crate) struct LargeMessages {
     callers: Semaphore,
     called: Semaphore,
     by_svid: Mutex<HashMap<Digest, Weak<Semaphore>>>,
@@ -31,7 +31,7 @@ impl Default for LargeMessages {
 
 impl LargeMessages {
     /// For who is on that side and has shown this certificate.
-    pub const fn permit<'a>(&'a self, side: Side, svid: &'a [u8]) -> LargePermit<'a> {
+    pub(crate) const fn permit<'a>(&'a self, side: Side, svid: &'a [u8]) -> LargePermit<'a> {
         LargePermit { limit: self, side, svid, taken: None }
     }
 
@@ -49,7 +49,7 @@ impl LargeMessages {
 
 /// For the large messages of one that shows who it is: taken with the first of them, and kept for those that follow.
 #[derive(Debug)]
-pub struct LargePermit<'a> {
+pub(crate) struct LargePermit<'a> {
     limit: &'a LargeMessages,
     side: Side,
     svid: &'a [u8],
@@ -57,7 +57,7 @@ pub struct LargePermit<'a> {
 }
 
 impl LargePermit<'_> {
-    pub async fn take(&mut self) {
+    pub(crate) async fn take(&mut self) {
         if self.taken.is_some() {
             return;
         }

@@ -10,27 +10,27 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const LEFT: usize = 64;
 
 #[derive(Debug)]
-pub struct ProgramLimits {
+pub(crate) struct ProgramLimits {
     all: Arc<Semaphore>,
     by_principal: Arc<Quota<Principal>>,
 }
 
 /// A program that is connected; nobody knows yet for whom it asks.
-pub type ProgramPermit = OwnedSemaphorePermit;
+pub(crate) type ProgramPermit = OwnedSemaphorePermit;
 
 /// One of a principal's, given back when dropped.
-pub type PrincipalPermit = QuotaPermit<Principal>;
+pub(crate) type PrincipalPermit = QuotaPermit<Principal>;
 
 impl ProgramLimits {
-    pub fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(most)), by_principal: Arc::new(Quota::of_each(of_one(most))) }
     }
 
-    pub fn enter(&self) -> Option<ProgramPermit> {
+    pub(crate) fn enter(&self) -> Option<ProgramPermit> {
         Arc::clone(&self.all).try_acquire_owned().ok()
     }
 
-    pub fn of(&self, who: &Principal) -> Option<PrincipalPermit> {
+    pub(crate) fn of(&self, who: &Principal) -> Option<PrincipalPermit> {
         self.by_principal.take(who)
     }
 }

@@ -1,4 +1,4 @@
-//! For whom a program speaks. Decides only.
+//! Authentication of programs: for whom each speaks. Decides only.
 //!
 //! | `socks.password` | the program shows | it speaks for |
 //! |---|---|---|
@@ -36,14 +36,14 @@ pub struct ProgramAuth {
 
 /// Which listener a program came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocksListener<'a> {
+pub(crate) enum SocksListener<'a> {
     Anyone,
     Only(&'a Principal),
 }
 
 /// Why it speaks for nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotAuthenticated {
+pub(crate) enum NotAuthenticated {
     #[error("it shows no password, and the fleet asks for one")]
     NoPassword,
     #[error("the user or the password is wrong")]
@@ -54,7 +54,7 @@ pub enum NotAuthenticated {
 
 impl NotAuthenticated {
     /// A word for counters.
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::NoPassword => "socks_no_password",
             Self::Wrong => "socks_wrong_password",
@@ -89,7 +89,7 @@ impl ProgramAuth {
         }
     }
 
-    pub const fn home(&self) -> &BTreeSet<Principal> {
+    pub(crate) const fn home(&self) -> &BTreeSet<Principal> {
         &self.home
     }
 
@@ -103,12 +103,12 @@ impl ProgramAuth {
     }
 
     /// For whom whoever connects to a service's address speaks.
-    pub fn by_address(&self) -> &Principal {
+    pub(crate) fn by_address(&self) -> &Principal {
         if self.password { &self.node } else { self.anyone() }
     }
 
     /// For whom a local port asks, and for what.
-    pub fn by_forward(&self, wished: &HostPort) -> Option<(Principal, &Name)> {
+    pub(crate) fn by_forward(&self, wished: &HostPort) -> Option<(Principal, &Name)> {
         let forward = self.forwards.get(wished)?;
         let user = forward.user.as_ref();
         let who = user.map_or_else(|| self.node.clone(), |user| Principal::user(&self.org, user));
@@ -116,7 +116,7 @@ impl ProgramAuth {
     }
 
     /// A program that knows how to show a user has one to show.
-    pub const fn method(&self, greeting: Greeting) -> SocksMethod {
+    pub(crate) const fn method(&self, greeting: Greeting) -> SocksMethod {
         match (greeting, self.password) {
             (Greeting { password: true, .. }, _) => SocksMethod::Password,
             (Greeting { nothing: true, .. }, false) => SocksMethod::Nothing,
@@ -124,7 +124,7 @@ impl ProgramAuth {
         }
     }
 
-    pub fn without_login(&self, listener: SocksListener<'_>) -> Result<Principal, NotAuthenticated> {
+    pub(crate) fn without_login(&self, listener: SocksListener<'_>) -> Result<Principal, NotAuthenticated> {
         match listener {
             _ if self.password => Err(NotAuthenticated::NoPassword),
             SocksListener::Anyone => Ok(self.anyone().clone()),
@@ -132,7 +132,7 @@ impl ProgramAuth {
         }
     }
 
-    pub fn with_login(&self, listener: SocksListener<'_>, login: &Login) -> Result<Principal, NotAuthenticated> {
+    pub(crate) fn with_login(&self, listener: SocksListener<'_>, login: &Login) -> Result<Principal, NotAuthenticated> {
         if login.user.is_empty() {
             return self.without_login(listener);
         }

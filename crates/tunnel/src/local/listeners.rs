@@ -1,4 +1,4 @@
-//! Listeners for programs of this machine: bound by plan, tried again where they could not be, and ended when not wished.
+//! Listeners for programs of this machine: bound by plan, tried again where that failed, ended when not wished.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,32 +28,32 @@ use crate::transport::bind::NotBound;
 /// Of so many tries it is told what failed.
 const PROBLEMS: usize = 4;
 
-pub struct LocalListeners<O> {
+pub(crate) struct LocalListeners<O> {
     state: Arc<TunnelState>,
     listeners: Listeners<O>,
 }
 
 impl<O: Opens> LocalListeners<O> {
-    pub fn new(state: Arc<TunnelState>, opens: O) -> Self {
+    pub(crate) fn new(state: Arc<TunnelState>, opens: O) -> Self {
         let (meter, most) = (Arc::clone(&state.meter), state.limits.bounds.programs);
         Self { state, listeners: Listeners::new(opens, meter, most) }
     }
 
     /// To be called after each order to run, to speak and to allow.
-    pub async fn follow(&self, running: &TunnelConfig) -> ListenReport {
+    pub(crate) async fn follow(&self, running: &TunnelConfig) -> ListenReport {
         let id = self.state.policy.load().trust.known.org();
         let here = ThisNode { id, org: &self.state.org, node: &self.state.node };
         self.listeners.settle(here, running, self.state.svids.principals(), &self.state.targets.load()).await
     }
 
     /// Whoever had a port may be gone. What is listened at stays where it is.
-    pub async fn retry(&self, running: &TunnelConfig) -> ListenReport {
+    pub(crate) async fn retry(&self, running: &TunnelConfig) -> ListenReport {
         let id = self.state.policy.load().trust.known.org();
         self.listeners.retry(id, running).await
     }
 
     /// How many could not be bound.
-    pub async fn missing(&self) -> usize {
+    pub(crate) async fn missing(&self) -> usize {
         self.listeners.settled.lock().await.missing.len()
     }
 }
@@ -66,7 +66,7 @@ impl<O> std::fmt::Debug for LocalListeners<O> {
 
 /// Where programs are listened for, and what failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ListenReport {
+pub(crate) struct ListenReport {
     pub at: BTreeMap<ListenerId, SocketAddr>,
     pub failed: BTreeMap<ListenerId, String>,
 }

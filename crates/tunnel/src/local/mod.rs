@@ -14,10 +14,10 @@ pub mod auth;
 pub mod plan;
 
 // What is done.
-pub mod opens;
+mod opens;
 mod shared;
 mod serve;
-pub mod listeners;
+pub(crate) mod listeners;
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use crate::dial::no_stream::NoStream;
 use crate::dial::stream::DialedStream;
 use crate::local::socks_words::SocksReply;
 
-pub trait Opens: Send + Sync + 'static {
+pub(crate) trait Opens: Send + Sync + 'static {
     type Stream: Carries;
 
     fn open(
@@ -23,7 +23,7 @@ pub trait Opens: Send + Sync + 'static {
 }
 
 /// A stream that is open on its far side.
-pub trait Carries: Send + 'static {
+pub(crate) trait Carries: Send + 'static {
     /// Both ways, until both have ended.
     fn carry(self, socket: TcpStream) -> impl Future<Output = ()> + Send;
 }
@@ -31,7 +31,7 @@ pub trait Carries: Send + 'static {
 /// Why there is no stream: for the program, and for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub struct Unopened {
+pub(crate) struct Unopened {
     pub reply: SocksReply,
     pub why: String,
 }

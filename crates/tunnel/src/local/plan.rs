@@ -14,7 +14,7 @@ use crate::local::auth::ProgramAuth;
 use crate::local::ports::{BadWish, ListenWish};
 
 /// Each address of a service is a socket; a laptop that may call thousands of services has SOCKS.
-pub const SERVICES: usize = 1_000;
+pub(crate) const SERVICES: usize = 1_000;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ListenPlan {

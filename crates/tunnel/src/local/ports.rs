@@ -25,7 +25,7 @@ use identity::principal::{Host, HostPort};
 const STEPS: u16 = 99;
 const STEP: u16 = 100;
 /// How many listeners may follow one wish, beside it.
-pub const FOLLOWERS: u16 = STEP - 1;
+pub(crate) const FOLLOWERS: u16 = STEP - 1;
 /// Where systems take free ports from, at the lowest.
 const FREE: u16 = 32_768;
 
@@ -38,7 +38,7 @@ pub struct ListenWish {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadWish {
+pub(crate) enum BadWish {
     #[error("`{0}` is a name: to listen, an address is needed, as 127.0.0.1:1080")]
     Name(HostPort),
     #[error("{0} is not an address of loopback, and this is for programs of this machine alone")]
@@ -49,7 +49,7 @@ pub enum BadWish {
 
 impl ListenWish {
     /// What the fleet says, or what is so by default.
-    pub fn of(wished: &HostPort) -> Result<Self, BadWish> {
+    pub(crate) fn of(wished: &HostPort) -> Result<Self, BadWish> {
         let ip = match &wished.host {
             Host::Ip(ip) => *ip,
             Host::Dns(name) if name == "localhost" => Ipv4Addr::LOCALHOST.into(),
@@ -58,18 +58,18 @@ impl ListenWish {
         Ok(Self::at(SocketAddr::new(ip, wished.port)))
     }
 
-    pub const fn at(base: SocketAddr) -> Self {
+    pub(crate) const fn at(base: SocketAddr) -> Self {
         Self { base, follows: 0, exact: false }
     }
 
     /// There, or nowhere.
     #[must_use]
-    pub const fn exactly(self) -> Self {
+    pub(crate) const fn exactly(self) -> Self {
         Self { exact: true, ..self }
     }
 
     /// The nth that follows, from 1 on. It was not declared, so it is for loopback, whatever the base is for.
-    pub fn follower(self, nth: u16) -> Result<Self, BadWish> {
+    pub(crate) fn follower(self, nth: u16) -> Result<Self, BadWish> {
         let loopback = if self.base.ip().is_loopback() { self.base.ip() } else { Ipv4Addr::LOCALHOST.into() };
         match nth {
             1..=FOLLOWERS => Ok(Self { base: SocketAddr::new(loopback, self.base.port()), follows: nth, ..self }),
@@ -77,12 +77,12 @@ impl ListenWish {
         }
     }
 
-    pub fn on_loopback(self) -> Result<Self, BadWish> {
+    pub(crate) fn on_loopback(self) -> Result<Self, BadWish> {
         if self.base.ip().is_loopback() { Ok(self) } else { Err(BadWish::NotLoopback(self.base)) }
     }
 
     /// Would a listener for that wish serve for this one? Which of the followers it is does not count.
-    pub fn is_served_by(self, other: Self) -> bool {
+    pub(crate) fn is_served_by(self, other: Self) -> bool {
         self.base == other.base && self.exact == other.exact && (self.follows == 0) == (other.follows == 0)
     }
 
@@ -135,7 +135,7 @@ impl ListenWish {
 }
 
 /// How far above its wish an org listens if the wish is taken: 100 to 9,900.
-pub fn offset(org: OrgId) -> u16 {
+pub(crate) fn offset(org: OrgId) -> u16 {
     let [high, low, ..] = org.0;
     STEP * (1 + u16::from_be_bytes([high, low]) % STEPS)
 }

@@ -16,14 +16,14 @@ use crate::local::socks_words::SocksReply;
 use crate::state::meter::Meter;
 
 /// To say what is wanted, a program has so long.
-pub const WORDS: Duration = Duration::from_secs(10);
+pub(super) const WORDS: Duration = Duration::from_secs(10);
 /// The dialer has bounds of its own; this is for all of its tries together.
 const OPENING: Duration = Duration::from_secs(30);
 /// When no connection can be taken in, for want of descriptors.
-pub const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// What all listeners share.
-pub struct LocalState<O> {
+pub(super) struct LocalState<O> {
     opens: O,
     /// Absent until something is listened at.
     pub auth: ArcSwapOption<ProgramAuth>,
@@ -35,12 +35,16 @@ pub struct LocalState<O> {
 
 impl<O: Opens> LocalState<O> {
     /// For so many programs in all.
-    pub fn new(opens: O, meter: Arc<Meter>, most: usize) -> Self {
+    pub(super) fn new(opens: O, meter: Arc<Meter>, most: usize) -> Self {
         let (auth, programs) = (ArcSwapOption::empty(), ProgramLimits::new(most));
         Self { opens, auth, named: ArcSwap::default(), meter, programs }
     }
 
-    pub async fn open(&self, who: &Principal, wanted: &Destination) -> Result<(O::Stream, PrincipalPermit), Unopened> {
+    pub(super) async fn open(
+        &self,
+        who: &Principal,
+        wanted: &Destination,
+    ) -> Result<(O::Stream, PrincipalPermit), Unopened> {
         let crowded = || Unopened { reply: SocksReply::Failed, why: "it has as many open as one may have".to_owned() };
         let permit = self.programs.of(who).ok_or_else(crowded)?;
         // In a place of its own, which is given back before the stream begins: there may be thousands that are idle.

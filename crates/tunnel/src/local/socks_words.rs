@@ -39,7 +39,7 @@ pub struct Greeting {
 
 /// The answer to a greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocksMethod {
+pub(crate) enum SocksMethod {
     Nothing,
     Password,
     /// None of those that it knows will do.
@@ -85,7 +85,7 @@ pub enum SocksAddress {
 /// | 7 | BIND and UDP ASSOCIATE: only CONNECT is served |
 /// | 8 | an address of an unknown kind |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocksReply {
+pub(crate) enum SocksReply {
     Open,
     Failed,
     NotAllowed,
@@ -98,7 +98,7 @@ pub enum SocksReply {
 }
 
 impl SocksReply {
-    pub const fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Open => 0,
             Self::Failed => 1,
@@ -113,13 +113,13 @@ impl SocksReply {
     }
 
     /// Where the connection comes from on the far side is nobody's business: zeros, as the protocol allows.
-    pub const fn bytes(self) -> [u8; 10] {
+    pub(crate) const fn bytes(self) -> [u8; 10] {
         [VERSION, self.code(), 0, 1, 0, 0, 0, 0, 0, 0]
     }
 }
 
 impl SocksMethod {
-    pub const fn bytes(self) -> [u8; 2] {
+    pub(crate) const fn bytes(self) -> [u8; 2] {
         let code = match self {
             Self::Nothing => 0,
             Self::Password => 2,
@@ -130,7 +130,7 @@ impl SocksMethod {
 }
 
 /// The answer to a login.
-pub const fn login_answer(good: bool) -> [u8; 2] {
+pub(crate) const fn login_answer(good: bool) -> [u8; 2] {
     [PASSWORD_VERSION, if good { 0 } else { 1 }]
 }
 

@@ -1,4 +1,4 @@
-//! Carries bytes between two nodes of which one has no address (as DERP or TURN do): it waits here until somebody wants it.
+//! Carries bytes between two nodes of which one has no address (as DERP and TURN do): it waits here until it is wanted.
 //!
 //! What is carried is the TLS between those two: this node reads nothing of it, and decides nothing for them. It knows who
 //! meets whom, when, and how much they say.
@@ -32,7 +32,12 @@ const WAKE: Duration = Duration::from_secs(5);
 const SILENT: Duration = Duration::from_secs(15);
 
 /// Keeps a node's connection until somebody wants that node, and hands it over then. Returns when it is of no more use here.
-pub async fn keep(state: &TunnelState, rendezvous: &Rendezvous, peer: &Arc<Peer>, mut waiting: WaitingConnection) {
+pub(crate) async fn keep(
+    state: &TunnelState,
+    rendezvous: &Rendezvous,
+    peer: &Arc<Peer>,
+    mut waiting: WaitingConnection,
+) {
     let connection = &mut waiting.connection;
     let Some(wanted) = rendezvous.enter(peer) else {
         let _ = connection.answer(&Opened::No(Declined::TooMany)).await;
@@ -53,7 +58,7 @@ pub async fn keep(state: &TunnelState, rendezvous: &Rendezvous, peer: &Arc<Peer>
 }
 
 /// Brings a caller together with a node that waits, and carries until one of them ends.
-pub async fn carry(
+pub(crate) async fn carry(
     state: &TunnelState,
     rendezvous: &Rendezvous,
     caller: &Arc<Peer>,

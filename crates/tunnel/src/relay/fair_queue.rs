@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use identity::principal::NodeName;
 
 /// Of one calling node: it makes a few connections at once, and needs no more.
-pub const OF_ONE: usize = 64;
+pub(super) const OF_ONE: usize = 64;
 
 /// However often a node stands here, each of the others has its turn before that one has its next.
 #[derive(Debug)]
-pub struct FairQueue<T>(VecDeque<(NodeName, VecDeque<T>)>);
+pub(super) struct FairQueue<T>(VecDeque<(NodeName, VecDeque<T>)>);
 
 impl<T> Default for FairQueue<T> {
     fn default() -> Self {
@@ -19,7 +19,7 @@ impl<T> Default for FairQueue<T> {
 
 impl<T> FairQueue<T> {
     /// Behind the others of its own node. False if they are as many as may be.
-    pub fn push(&mut self, from: &NodeName, caller: T) -> bool {
+    pub(super) fn push(&mut self, from: &NodeName, caller: T) -> bool {
         match self.0.iter_mut().find(|(node, _)| node == from) {
             Some((_, own)) if own.len() >= OF_ONE => return false,
             Some((_, own)) => own.push_back(caller),
@@ -29,7 +29,7 @@ impl<T> FairQueue<T> {
     }
 
     /// The oldest of the node whose turn it is. Then it is the turn of all others first.
-    pub fn pop(&mut self) -> Option<T> {
+    pub(super) fn pop(&mut self) -> Option<T> {
         let (node, mut own) = self.0.pop_front()?;
         let caller = own.pop_front();
         if !own.is_empty() {
@@ -39,14 +39,14 @@ impl<T> FairQueue<T> {
     }
 
     /// Whoever is gone has no turn.
-    pub fn retain(&mut self, is_there: impl Fn(&T) -> bool) {
+    pub(super) fn retain(&mut self, is_there: impl Fn(&T) -> bool) {
         self.0.retain_mut(|(_, own)| {
             own.retain(&is_there);
             !own.is_empty()
         });
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

@@ -1,4 +1,4 @@
-//! The rendezvous at a relay: connections of nodes without an address, and callers of those that bring their next in a moment.
+//! The rendezvous at a relay: nodes without an address wait here, and so do callers of those that bring their next.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ const LATELY: Duration = Duration::from_secs(30);
 
 /// Nodes that wait here.
 #[derive(Debug, Default)]
-pub struct Rendezvous(Mutex<HashMap<NodeName, Queue>>);
+pub(crate) struct Rendezvous(Mutex<HashMap<NodeName, Queue>>);
 
 /// Of one node: either connections wait for callers, or callers for connections.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Queue {
 
 /// What there is of a node.
 #[derive(Debug)]
-pub enum Lookup {
+pub(crate) enum Lookup {
     Waiting(WaitingNode),
     /// It was here a moment ago: its next connection comes in turn.
     Soon(oneshot::Receiver<WaitingNode>),
@@ -43,21 +43,21 @@ pub enum Lookup {
 
 /// A connection that waits; dropped, its keeper is told that nobody comes.
 #[derive(Debug)]
-pub struct WaitingNode {
+pub(crate) struct WaitingNode {
     pub peer: Arc<Peer>,
     pub wanted: oneshot::Sender<oneshot::Sender<WaitingConnection>>,
 }
 
 /// A connection that waited, counted among those of its node for as long as it is there, whoever has it.
 #[derive(Debug)]
-pub struct WaitingConnection {
+pub(crate) struct WaitingConnection {
     pub connection: TlsConnection,
-    pub permit: Option<ConnectionPermit>,
+    pub _permit: Option<ConnectionPermit>,
 }
 
 impl Rendezvous {
     /// Nothing if it is full, or the peer is not a node itself.
-    pub fn enter(&self, peer: &Arc<Peer>) -> Option<oneshot::Receiver<oneshot::Sender<WaitingConnection>>> {
+    pub(crate) fn enter(&self, peer: &Arc<Peer>) -> Option<oneshot::Receiver<oneshot::Sender<WaitingConnection>>> {
         let (mut nodes, now) = (self.nodes(), Instant::now());
         nodes.retain(|_, queue| queue.is_of_use(now));
         let in_all: usize = nodes.values().map(|queue| queue.waiting.len()).sum();
@@ -77,7 +77,7 @@ impl Rendezvous {
     }
 
     /// The one that came last is the likeliest to be there.
-    pub fn take(&self, node: &NodeName, caller: &NodeName) -> Lookup {
+    pub(crate) fn take(&self, node: &NodeName, caller: &NodeName) -> Lookup {
         let (mut nodes, now) = (self.nodes(), Instant::now());
         let Some(queue) = nodes.get_mut(node) else { return Lookup::Nothing };
         match (queue.is_of_use(now), queue.waiting.pop_back()) {
@@ -88,7 +88,7 @@ impl Rendezvous {
     }
 
     /// This node carries no more: whoever waits is let go.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.nodes().clear();
     }
 

@@ -10,7 +10,7 @@ use identity::time::Timestamp;
 use crate::control::view::CallerView;
 
 #[derive(Debug, Default)]
-pub struct Callers(Mutex<BTreeMap<Key, Counts>>);
+pub(crate) struct Callers(Mutex<BTreeMap<Key, Counts>>);
 
 /// A node, and `tls`, `quic` or `relay`.
 type Key = (NodeName, &'static str);
@@ -25,7 +25,7 @@ struct Counts {
 
 /// Counted as long as it is held.
 #[derive(Debug)]
-pub struct CountedCaller {
+pub(crate) struct CountedCaller {
     callers: Arc<Callers>,
     key: Key,
     what: What,
@@ -39,7 +39,7 @@ enum What {
 
 impl Callers {
     /// A connection, and the head that the node goes by.
-    pub fn connected(self: &Arc<Self>, node: &NodeName, transport: &'static str, head: u64) -> CountedCaller {
+    pub(crate) fn connected(self: &Arc<Self>, node: &NodeName, transport: &'static str, head: u64) -> CountedCaller {
         let present = self.enter((node.clone(), transport), What::Connection);
         if let Some(counts) = self.inside().get_mut(&present.key) {
             counts.head = head;
@@ -47,7 +47,7 @@ impl Callers {
         present
     }
 
-    pub fn opened(self: &Arc<Self>, node: &NodeName, transport: &'static str) -> CountedCaller {
+    pub(crate) fn opened(self: &Arc<Self>, node: &NodeName, transport: &'static str) -> CountedCaller {
         self.enter((node.clone(), transport), What::Stream)
     }
 
@@ -57,7 +57,7 @@ impl Callers {
         CountedCaller { callers: Arc::clone(self), key, what }
     }
 
-    pub fn views(&self) -> Vec<CallerView> {
+    pub(crate) fn views(&self) -> Vec<CallerView> {
         let view = |((node, transport), counts): (&Key, &Counts)| CallerView {
             node: node.clone(),
             transport: (*transport).to_owned(),

@@ -35,7 +35,7 @@ const IMPOSTORS: Most = Most { of_one: 10, of_all: 100 };
 const REASON: usize = 300;
 
 #[derive(Debug)]
-pub struct AccessLog {
+pub(crate) struct AccessLog {
     lines: mpsc::Sender<LogLine>,
     /// Until somebody writes them down.
     unread: Mutex<Option<mpsc::Receiver<LogLine>>>,
@@ -46,7 +46,7 @@ pub struct AccessLog {
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct LogLine {
+pub(crate) struct LogLine {
     pub at: Timestamp,
     pub event: LogEvent,
     /// `in`: a service here was called. `out`: somebody here called.
@@ -80,7 +80,7 @@ pub struct LogLine {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LogEvent {
+pub(crate) enum LogEvent {
     Opened,
     Refused,
     /// Somebody wanted in, and was not believed.
@@ -93,7 +93,7 @@ pub enum LogEvent {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct CarriedBytes {
+pub(crate) struct CarriedBytes {
     /// From the caller to the service, and back.
     pub sent: u64,
     pub received: u64,
@@ -102,7 +102,7 @@ pub struct CarriedBytes {
 
 /// What all lines of one stream have in common.
 #[derive(Debug, Clone)]
-pub struct LogSubject {
+pub(crate) struct LogSubject {
     pub direction: Direction,
     pub who: Principal,
     pub node: NodeName,
@@ -112,25 +112,25 @@ pub struct LogSubject {
 
 /// What happened to a stream.
 #[derive(Debug)]
-pub struct LogEntry {
+pub(crate) struct LogEntry {
     pub event: LogEvent,
     pub reason: Option<String>,
     pub carried: Option<CarriedBytes>,
 }
 
 impl LogEntry {
-    pub const fn opened() -> Self {
+    pub(crate) const fn opened() -> Self {
         Self { event: LogEvent::Opened, reason: None, carried: None }
     }
 
-    pub const fn refused(why: String) -> Self {
+    pub(crate) const fn refused(why: String) -> Self {
         Self { event: LogEvent::Refused, reason: Some(why), carried: None }
     }
 }
 
 /// Somebody who was not believed.
 #[derive(Debug)]
-pub struct Stranger {
+pub(crate) struct Stranger {
     pub event: LogEvent,
     pub claims: Option<Principal>,
     pub from: Option<SocketAddr>,
@@ -154,7 +154,7 @@ impl Default for AccessLog {
 
 impl AccessLog {
     /// Writes the lines from now on, in a thread of its own. Once: who comes second gets nothing.
-    pub fn write_to(&self, mut out: impl Write + Send + 'static) -> std::io::Result<Option<JoinHandle<()>>> {
+    pub(crate) fn write_to(&self, mut out: impl Write + Send + 'static) -> std::io::Result<Option<JoinHandle<()>>> {
         let Some(mut lines) = locked(&self.unread).take() else {
             return Ok(None);
         };
@@ -176,7 +176,7 @@ impl AccessLog {
         std::thread::Builder::new().name("access log".to_owned()).spawn(write).map(Some)
     }
 
-    pub fn say(&self, subject: &LogSubject, entry: LogEntry, head: u64) {
+    pub(crate) fn say(&self, subject: &LogSubject, entry: LogEntry, head: u64) {
         let LogEntry { event, reason, carried } = entry;
         let now = Instant::now();
         if event == LogEvent::Refused && !self.may_refuse(&subject.who, head, now) {
@@ -199,7 +199,7 @@ impl AccessLog {
     }
 
     /// Who was not believed, and why.
-    pub fn turned_away(&self, stranger: Stranger, head: u64) {
+    pub(crate) fn turned_away(&self, stranger: Stranger, head: u64) {
         let now = Instant::now();
         self.tell_rest(head, now);
         let Stranger { event, claims, from, transport, why } = stranger;
@@ -215,7 +215,7 @@ impl AccessLog {
     }
 
     /// How many were not told one by one, when their minute is over. To be called now and then.
-    pub fn tell_rest(&self, head: u64, now: Instant) {
+    pub(crate) fn tell_rest(&self, head: u64, now: Instant) {
         for (who, more) in locked(&self.refused).roll_over(now) {
             let (who, reason) = (who, Some(format!("and {more} more within a minute")));
             self.write_down(LogLine { who, reason, more, ..LogLine::new(LogEvent::Refused, head) });

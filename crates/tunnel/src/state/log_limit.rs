@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-pub const WINDOW: Duration = Duration::from_mins(1);
+pub(crate) const WINDOW: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
-pub struct LogLimit<K> {
+pub(crate) struct LogLimit<K> {
     most: Most,
     since: Option<Instant>,
     said: u32,
@@ -18,7 +18,7 @@ pub struct LogLimit<K> {
 
 /// So many lines within a minute.
 #[derive(Debug, Clone, Copy)]
-pub struct Most {
+pub(crate) struct Most {
     pub of_one: u32,
     pub of_all: u32,
 }
@@ -30,12 +30,12 @@ struct Told {
 }
 
 impl<K: Clone + Eq + Hash + Ord> LogLimit<K> {
-    pub fn new(most: Most) -> Self {
+    pub(crate) fn new(most: Most) -> Self {
         Self { most, since: None, said: 0, by: HashMap::new(), beyond: 0 }
     }
 
     /// May it be told? To be asked after `roll_over`.
-    pub fn passes(&mut self, key: &K, now: Instant) -> bool {
+    pub(crate) fn passes(&mut self, key: &K, now: Instant) -> bool {
         self.since.get_or_insert(now);
         // As many are told apart as may say something.
         if self.said >= self.most.of_all && !self.by.contains_key(key) {
@@ -53,7 +53,7 @@ impl<K: Clone + Eq + Hash + Ord> LogLimit<K> {
     }
 
     /// When a minute is over: how many were not told, by whom. From then on all may say something again.
-    pub fn roll_over(&mut self, now: Instant) -> Vec<(Option<K>, u64)> {
+    pub(crate) fn roll_over(&mut self, now: Instant) -> Vec<(Option<K>, u64)> {
         if self.since.is_none_or(|since| now.duration_since(since) < WINDOW) {
             return Vec::new();
         }

@@ -14,7 +14,7 @@ const MOST: usize = 20_000;
 const REASONS: usize = 64;
 
 #[derive(Debug, Default)]
-pub struct Meter {
+pub(crate) struct Meter {
     rows: Mutex<HashMap<Key, Arc<ServiceMeter>>>,
     failed: Mutex<BTreeMap<&'static str, u64>>,
     /// Programs of this machine that were sent away.
@@ -33,7 +33,7 @@ struct Key {
 
 /// Of one service and one principal.
 #[derive(Debug, Default)]
-pub struct ServiceMeter {
+pub(crate) struct ServiceMeter {
     open: AtomicU64,
     streams: AtomicU64,
     sent: AtomicU64,
@@ -42,7 +42,7 @@ pub struct ServiceMeter {
 }
 
 #[derive(Debug, Default)]
-pub struct RelayMeter {
+pub(crate) struct RelayMeter {
     pub waiting: AtomicU64,
     pub open: AtomicU64,
     pub carried: AtomicU64,
@@ -50,7 +50,7 @@ pub struct RelayMeter {
 }
 
 impl Meter {
-    pub fn service(&self, service: &Name, principal: &Principal, incoming: bool) -> Arc<ServiceMeter> {
+    pub(crate) fn service(&self, service: &Name, principal: &Principal, incoming: bool) -> Arc<ServiceMeter> {
         let key = Key { service: service.clone(), principal: principal.clone(), incoming };
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if rows.len() >= MOST && !rows.contains_key(&key) {
@@ -59,35 +59,35 @@ impl Meter {
         Arc::clone(rows.entry(key).or_default())
     }
 
-    pub fn shook_hands(&self) {
+    pub(crate) fn shook_hands(&self) {
         self.handshakes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The same, with one that was called.
-    pub fn called(&self) {
+    pub(crate) fn called(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn failed_to_shake_hands(&self, why: &'static str) {
+    pub(crate) fn failed_to_shake_hands(&self, why: &'static str) {
         add(&mut self.failed.lock().unwrap_or_else(PoisonError::into_inner), why);
     }
 
     /// A program of this machine, and no peer.
-    pub fn sent_away(&self, why: &'static str) {
+    pub(crate) fn sent_away(&self, why: &'static str) {
         add(&mut self.programs.lock().unwrap_or_else(PoisonError::into_inner), why);
     }
 
-    pub fn programs(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn programs(&self) -> BTreeMap<String, u64> {
         owned(&self.programs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn handshakes(&self) -> HandshakeCounts {
+    pub(crate) fn handshakes(&self) -> HandshakeCounts {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let (done, called) = (self.handshakes.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
         HandshakeCounts { done, called, failed: owned(&failed) }
     }
 
-    pub fn counts(&self) -> Vec<ServiceCounts> {
+    pub(crate) fn counts(&self) -> Vec<ServiceCounts> {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counts: Vec<ServiceCounts> = rows.iter().map(|(key, row)| row.count(key)).collect();
         counts.sort_by(|a, b| (&a.service, &a.principal, a.incoming).cmp(&(&b.service, &b.principal, b.incoming)));
@@ -96,25 +96,25 @@ impl Meter {
 }
 
 impl ServiceMeter {
-    pub fn opened(&self) {
+    pub(crate) fn opened(&self) {
         self.open.fetch_add(1, Ordering::Relaxed);
         self.streams.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn closed(&self) {
+    pub(crate) fn closed(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// From the caller to the service.
-    pub fn sent(&self, bytes: usize) {
+    pub(crate) fn sent(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub fn received(&self, bytes: usize) {
+    pub(crate) fn received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub fn refused(&self, why: &'static str) {
+    pub(crate) fn refused(&self, why: &'static str) {
         add(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner), why);
     }
 
@@ -133,7 +133,7 @@ impl ServiceMeter {
 }
 
 impl RelayMeter {
-    pub fn view(&self) -> RelayCounts {
+    pub(crate) fn view(&self) -> RelayCounts {
         RelayCounts {
             waiting: self.waiting.load(Ordering::Relaxed),
             open: self.open.load(Ordering::Relaxed),

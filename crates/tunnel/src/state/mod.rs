@@ -1,10 +1,10 @@
 //! What the tunnel's parts share: what was handed in, what is open, and what is counted.
 
-pub mod socket;
+pub(crate) mod socket;
 pub mod streams;
-pub mod callers;
-pub mod meter;
-pub mod log_limit;
-pub mod log;
-pub mod svids;
+pub(crate) mod callers;
+pub(crate) mod meter;
+pub(crate) mod log_limit;
+pub(crate) mod log;
+pub(crate) mod svids;
 pub mod shared;

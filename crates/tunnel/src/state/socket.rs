@@ -14,15 +14,15 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 #[derive(Debug)]
-pub struct Socket(Arc<TcpStream>);
+pub(crate) struct Socket(Arc<TcpStream>);
 
 /// Holds the socket open: to be let go of before it is to be closed.
 #[derive(Debug, Clone)]
-pub struct ResetHandle(Arc<TcpStream>);
+pub(crate) struct ResetHandle(Arc<TcpStream>);
 
 impl ResetHandle {
     /// At once, also for what was written and has not left yet. Both ends find a connection that broke, not one that ended.
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         if connect_unspec(&*self.0).is_err() {
             // With whoever lets go of it last, then.
             let _ = self.0.set_zero_linger();
@@ -37,31 +37,31 @@ impl From<TcpStream> for Socket {
 }
 
 impl Socket {
-    pub fn reset_handle(&self) -> ResetHandle {
+    pub(crate) fn reset_handle(&self) -> ResetHandle {
         ResetHandle(Arc::clone(&self.0))
     }
 
     /// From now on also the end of this process is none of the connection: the kernel breaks off what is open then.
-    pub fn resets_when_dropped(&self) {
+    pub(crate) fn resets_when_dropped(&self) {
         let _ = self.0.set_zero_linger();
     }
 
     /// What was written still leaves, and then comes the end.
-    pub fn closes_when_dropped(&self) {
+    pub(crate) fn closes_when_dropped(&self) {
         let _ = sockopt::set_socket_linger(&*self.0, None);
     }
 
     /// The own address, and that of the other end.
-    pub fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+    pub(crate) fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
         Ok((self.0.local_addr()?, self.0.peer_addr()?))
     }
 
-    pub async fn readable(&self) -> io::Result<()> {
+    pub(crate) async fn readable(&self) -> io::Result<()> {
         self.0.readable().await
     }
 
     /// What is there, or nothing if nothing is: so that no buffer is kept for what may come.
-    pub async fn read_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) async fn read_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         poll_fn(|context| {
             let mut read = ReadBuf::new(buffer);
             Poll::Ready(match self.poll_read(context, &mut read) {
@@ -73,7 +73,7 @@ impl Socket {
         .await
     }
 
-    pub fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let most = buffer.remaining();
         loop {
             ready!(self.0.poll_read_ready(context))?;

@@ -15,7 +15,7 @@ use org::member::peer::Peer;
 use tokio::sync::watch;
 
 use crate::access::denied::Denied;
-use crate::access::policy::Policy;
+use crate::access::policy::AccessPolicy;
 use crate::control::question::{CallerIdentity, ServiceConnection};
 use crate::state::socket::ResetHandle;
 
@@ -48,7 +48,7 @@ struct Entry {
 
 /// What a stream goes over, while it is carried.
 #[derive(Debug, Clone, Default)]
-pub struct Sockets {
+pub(crate) struct Sockets {
     /// A program's.
     pub near: Option<ResetHandle>,
     /// To the other node, if it carries nothing else.
@@ -113,7 +113,7 @@ impl OpenStreams {
 
     /// Ends what the policy no longer allows; what it allows is not touched. When it returns, no program has a connection any
     /// more that it must not have: nobody who carries has to do anything for that.
-    pub fn sweep(&self, policy: &Policy) -> Vec<CutStream> {
+    pub fn sweep(&self, policy: &AccessPolicy) -> Vec<CutStream> {
         let (cut, sockets) = self.take_out(policy);
         // Services first.
         sockets.iter().filter_map(|stream| stream.near.as_ref()).for_each(ResetHandle::reset);
@@ -121,7 +121,7 @@ impl OpenStreams {
         cut
     }
 
-    fn take_out(&self, policy: &Policy) -> (Vec<CutStream>, Vec<Sockets>) {
+    fn take_out(&self, policy: &AccessPolicy) -> (Vec<CutStream>, Vec<Sockets>) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut out, now) = ((Vec::new(), Vec::new()), clock::now());
         for entry in streams.values_mut() {
@@ -149,7 +149,7 @@ impl OpenStreams {
     }
 
     /// Who calls a service here, by what the service sees.
-    pub fn caller(&self, connection: ServiceConnection) -> Option<CallerIdentity> {
+    pub(crate) fn caller(&self, connection: ServiceConnection) -> Option<CallerIdentity> {
         let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = streams.values().filter_map(|entry| Some((entry, entry.seen_as?)));
         let mut fits = seen.filter(|(_, ends)| ends.fit(connection));
@@ -158,15 +158,11 @@ impl OpenStreams {
         let (principal, node) = (entry.peer.principal().clone(), entry.peer.node().clone());
         Some(CallerIdentity { principal, node, service: entry.service.clone(), at: ends.near, since: entry.since })
     }
-
-    pub fn open(&self) -> usize {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
 }
 
 impl OpenStream {
     /// Where the service sees the call come from, and at which of its own addresses.
-    pub fn is_seen_as(&self, far: SocketAddr, near: SocketAddr) {
+    pub(crate) fn is_seen_as(&self, far: SocketAddr, near: SocketAddr) {
         let ends = SeenEnds { far: canonical(far), near: canonical(near) };
         self.change(|entry| {
             if entry.cut.borrow().is_none() {
@@ -176,13 +172,13 @@ impl OpenStream {
     }
 
     /// From now on a new policy breaks them off; one that was put before has spoken already.
-    pub fn goes_over(&self, sockets: Sockets) {
+    pub(crate) fn goes_over(&self, sockets: Sockets) {
         self.change(|entry| entry.sockets = sockets);
     }
 
     /// Before the sockets are closed, or used again: whose they are then is nobody's business here. Says why a new policy has
     /// ended the stream by now: then somebody else may be about to break them off.
-    pub fn lets_go(&self) -> Option<Denied> {
+    pub(crate) fn lets_go(&self) -> Option<Denied> {
         self.change(|entry| {
             (entry.seen_as, entry.sockets) = (None, Sockets::default());
             entry.cut.borrow().clone()
@@ -202,7 +198,7 @@ impl OpenStream {
     }
 
     /// Waits until a new policy ends the stream; for ever, if none does.
-    pub async fn cut(&mut self) -> Denied {
+    pub(crate) async fn cut(&mut self) -> Denied {
         loop {
             if let Some(why) = self.cut.borrow_and_update().clone() {
                 return why;
@@ -217,5 +213,16 @@ impl OpenStream {
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.registry.streams.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl OpenStreams {
+        pub(crate) fn open(&self) -> usize {
+            self.streams.lock().unwrap_or_else(PoisonError::into_inner).len()
+        }
     }
 }

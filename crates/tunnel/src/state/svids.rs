@@ -1,4 +1,4 @@
-//! Whoever is at home here: SVIDs with their keys, and the TLS settings that show the one of now (a certificate resolver).
+//! Whoever is at home here: SVIDs with their keys, and TLS settings that show the one of now (a certificate resolver).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use wire::tls::{Judgment, TlsSetup, Vouched};
 use crate::control::order::KeyedSvid;
 
 #[derive(Debug)]
-pub struct LocalSvids {
+pub(crate) struct LocalSvids {
     /// The node itself, which peers meet.
     node: Principal,
     ready: Arc<ArcSwap<ReadySvids>>,
@@ -37,18 +37,18 @@ pub enum BadSvid {
 }
 
 impl LocalSvids {
-    pub fn new(node: Principal, judgment: Judgment) -> Self {
+    pub(crate) fn new(node: Principal, judgment: Judgment) -> Self {
         let judgment = Arc::new(ArcSwap::from_pointee(judgment));
         let bench = Bench { judgment, vouched: Arc::<Vouched>::default() };
         Self { node, ready: Arc::default(), bench, clients: Mutex::default() }
     }
 
     /// From now on peers are judged by that in handshakes.
-    pub fn judge_by(&self, judgment: Judgment) {
+    pub(crate) fn judge_by(&self, judgment: Judgment) {
         self.bench.judgment.store(Arc::new(judgment));
     }
 
-    pub fn replace(&self, all: &[KeyedSvid]) -> Result<(), BadSvid> {
+    pub(crate) fn replace(&self, all: &[KeyedSvid]) -> Result<(), BadSvid> {
         let mut ready = HashMap::new();
         for svid in all {
             let bad = || BadSvid::Key(svid.principal.clone());
@@ -63,29 +63,29 @@ impl LocalSvids {
         Ok(())
     }
 
-    pub fn speaks_for(&self, principal: &Principal) -> bool {
+    pub(crate) fn speaks_for(&self, principal: &Principal) -> bool {
         self.ready.load().contains_key(principal)
     }
 
     /// What a principal at home here shows of itself.
-    pub fn chain_of(&self, principal: &Principal) -> Option<Vec<CertificateDer<'static>>> {
+    pub(crate) fn chain_of(&self, principal: &Principal) -> Option<Vec<CertificateDer<'static>>> {
         self.ready.load().get(principal).map(|own| own.cert.clone())
     }
 
     /// Everybody at home here, in order.
-    pub fn principals(&self) -> Vec<Principal> {
+    pub(crate) fn principals(&self) -> Vec<Principal> {
         let mut all: Vec<Principal> = self.ready.load().keys().cloned().collect();
         all.sort();
         all
     }
 
     /// Peers meet the node itself.
-    pub fn server(&self) -> Result<ServerConfig, TlsSetup> {
+    pub(crate) fn server(&self) -> Result<ServerConfig, TlsSetup> {
         peer::server(self.bench.clone(), Arc::new(self.resolver(&self.node)))
     }
 
     /// Calls are in the name of whoever calls. One that is not at home here has nothing to show, and is refused.
-    pub fn client(&self, own: &Principal) -> Result<Arc<ClientConfig>, TlsSetup> {
+    pub(crate) fn client(&self, own: &Principal) -> Result<Arc<ClientConfig>, TlsSetup> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = clients.get(own) {
             return Ok(Arc::clone(config));
@@ -96,7 +96,7 @@ impl LocalSvids {
     }
 
     /// What a handshake proved of the peer; once.
-    pub fn vouched(&self) -> &Vouched {
+    pub(crate) fn vouched(&self) -> &Vouched {
         &self.bench.vouched
     }
 

@@ -34,11 +34,11 @@ use crate::transport::tls::TlsConnection;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The transport of who is at home on the same node.
-pub const HERE: &str = "here";
+pub(crate) const HERE: &str = "here";
 
 /// What becomes of what a peer wants.
 #[derive(Debug)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Carry(Box<AdmittedStream>),
     /// Yes, and nothing follows.
     Yes,
@@ -51,7 +51,7 @@ pub enum Verdict {
 
 /// A stream whose service has accepted.
 #[derive(Debug)]
-pub struct AdmittedStream {
+pub(crate) struct AdmittedStream {
     pub service: Socket,
     subject: LogSubject,
     terms: StreamTerms,
@@ -63,14 +63,14 @@ pub struct AdmittedStream {
 
 /// What a peer wants, and by which way it came.
 #[derive(Debug)]
-pub struct StreamRequest {
+pub(crate) struct StreamRequest {
     pub open: Open,
     pub origin: CallOrigin,
 }
 
 /// By which way a peer came.
 #[derive(Debug, Clone, Copy)]
-pub struct CallOrigin {
+pub(crate) struct CallOrigin {
     pub transport: &'static str,
     /// Where it was seen; nothing if it is on this node, or came by a relay.
     pub from: Option<SocketAddr>,
@@ -78,7 +78,7 @@ pub struct CallOrigin {
 
 /// The one place where it is decided what becomes of what a peer wants.
 /// A slot is passed on as soon as the stream is counted as one that is allowed.
-pub async fn answer(
+pub(crate) async fn answer(
     state: &Arc<TunnelState>,
     peer: &Result<Arc<Peer>, NotAPeer>,
     StreamRequest { open, origin }: StreamRequest,
@@ -211,7 +211,7 @@ async fn reach(listener: &Listener) -> Result<Socket, Refused> {
 
 impl AdmittedStream {
     /// Is it open for the other side, too? Not if the operators end it while that is said.
-    pub async fn is_opened_by(
+    pub(crate) async fn is_opened_by(
         &mut self,
         state: &TunnelState,
         answer: impl Future<Output = Result<(), NoFrame>>,
@@ -227,7 +227,7 @@ impl AdmittedStream {
     }
 
     /// Carries the stream to its end; gives the connection back if it can carry another.
-    pub async fn carry(self, state: &TunnelState, far: FarEnd) -> Option<Box<TlsConnection>> {
+    pub(crate) async fn carry(self, state: &TunnelState, far: FarEnd) -> Option<Box<TlsConnection>> {
         let Self { service, subject, mut terms, since, _permit, _caller, _window } = self;
         state.log_stream(&subject, LogEntry::opened());
         let carried = pipe::carry(service, far, &mut terms).await;
@@ -237,7 +237,7 @@ impl AdmittedStream {
 }
 
 /// The last line of a stream.
-pub fn note_end(state: &TunnelState, subject: &LogSubject, carried: &PipeOutcome, since: Instant) {
+pub(crate) fn note_end(state: &TunnelState, subject: &LogSubject, carried: &PipeOutcome, since: Instant) {
     let (event, reason) = match &carried.end {
         StreamEnd::Whole => (LogEvent::Closed, None),
         why @ StreamEnd::Cut(_) => (LogEvent::Cut, Some(why.to_string())),

@@ -8,10 +8,10 @@ use crate::access::denied::Denied;
 use crate::frame::reader::NoFrame;
 
 /// Over TLS, a side that is not heard of for so long is gone.
-pub const SILENT: Duration = Duration::from_secs(15);
+pub(crate) const SILENT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, thiserror::Error)]
-pub enum StreamEnd {
+pub(crate) enum StreamEnd {
     #[error("both sides ended it")]
     Whole,
     #[error("the program's side broke off: {0}")]
@@ -30,7 +30,7 @@ pub enum StreamEnd {
 
 /// What failed on the way to the other node, as the transport says it.
 #[derive(Debug, thiserror::Error)]
-pub enum FarFailure {
+pub(crate) enum FarFailure {
     #[error(transparent)]
     Frame(#[from] NoFrame),
     #[error(transparent)]

@@ -17,7 +17,7 @@ use crate::stream::end::{SILENT, StreamEnd};
 use crate::stream::progress::Progress;
 use crate::transport::{quic, tls};
 
-pub trait Outgoing {
+pub(super) trait Outgoing {
     /// Does it say that it lives while it has nothing to say?
     const BEATS: bool;
     /// Sends so many bytes of the buffer's body.
@@ -26,7 +26,7 @@ pub trait Outgoing {
     async fn beat(&mut self) -> Result<(), StreamEnd>;
 }
 
-pub trait Incoming {
+pub(super) trait Incoming {
     /// Passes on what comes next; false at the end.
     async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, StreamEnd>;
     /// After the end: returns only if something is wrong.
@@ -35,22 +35,22 @@ pub trait Incoming {
 
 // ---- TLS ----
 
-pub struct TlsOut<'a> {
+pub(super) struct TlsOut<'a> {
     ends: &'a mut tokio::io::WriteHalf<TlsStream>,
     /// No frame is half written.
     whole: &'a AtomicBool,
 }
 
-pub struct TlsIn<'a>(&'a mut crate::frame::reader::FrameReader<tokio::io::ReadHalf<TlsStream>>);
+pub(super) struct TlsIn<'a>(&'a mut crate::frame::reader::FrameReader<tokio::io::ReadHalf<TlsStream>>);
 
 type TlsStream = tokio_rustls::TlsStream<Box<dyn tls::TlsIo>>;
 
-pub fn tls<'a>(ends: &'a mut tls::TlsConnection, whole: &'a AtomicBool) -> (TlsOut<'a>, TlsIn<'a>) {
+pub(super) fn tls<'a>(ends: &'a mut tls::TlsConnection, whole: &'a AtomicBool) -> (TlsOut<'a>, TlsIn<'a>) {
     (TlsOut { ends: &mut ends.to, whole }, TlsIn(&mut ends.frames))
 }
 
 /// As far as it goes: a connection that ends without a word says the same.
-pub async fn tell_broken(ends: &mut tls::TlsConnection) {
+pub(super) async fn tell_broken(ends: &mut tls::TlsConnection) {
     let _ = timeout(Duration::from_millis(50), send_empty(&mut ends.to, FrameKind::Broken)).await;
 }
 
@@ -160,8 +160,8 @@ fn far(why: impl Into<NoFrame>) -> StreamEnd {
 /// Packets whose bytes are taken at once.
 const CHUNKS: usize = 32;
 
-pub struct QuicOut<'a>(&'a mut SendStream);
-pub struct QuicIn<'a, S> {
+pub(super) struct QuicOut<'a>(&'a mut SendStream);
+pub(super) struct QuicIn<'a, S> {
     from: &'a mut RecvStream,
     /// When the other side takes no more of what is sent to it.
     stopped: Option<S>,
@@ -169,7 +169,7 @@ pub struct QuicIn<'a, S> {
 
 type Stopped = Result<Option<VarInt>, StoppedError>;
 
-pub fn quic(ends: &mut quic::QuicStream) -> (QuicOut<'_>, QuicIn<'_, impl Future<Output = Stopped>>) {
+pub(super) fn quic(ends: &mut quic::QuicStream) -> (QuicOut<'_>, QuicIn<'_, impl Future<Output = Stopped>>) {
     let stopped = Some(ends.to.stopped());
     (QuicOut(&mut ends.to), QuicIn { from: &mut ends.from, stopped })
 }
@@ -244,7 +244,7 @@ async fn write_chunks(near: &mut &Socket, chunks: &mut [Bytes]) -> std::io::Resu
 
 // ---- a service of this node ----
 
-pub struct Plain<'a>(pub &'a Socket);
+pub(super) struct Plain<'a>(pub &'a Socket);
 
 impl Outgoing for Plain<'_> {
     const BEATS: bool = false;

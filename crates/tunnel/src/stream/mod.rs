@@ -1,8 +1,8 @@
 //! One stream: let in, carried, and ended.
 
-pub mod proxy_header;
-pub mod end;
+pub(crate) mod proxy_header;
+pub(crate) mod end;
 mod progress;
 mod far;
-pub mod pipe;
-pub mod admit;
+pub(crate) mod pipe;
+pub(crate) mod admit;

@@ -22,13 +22,13 @@ use crate::stream::progress::Progress;
 use crate::transport::{quic, tls};
 
 /// Without a byte in either direction for so long, a stream ends.
-pub const IDLE: Duration = Duration::from_hours(1);
+pub(crate) const IDLE: Duration = Duration::from_hours(1);
 /// Over TLS, a side that has nothing to say says so this often (a heartbeat).
 const BEAT: Duration = Duration::from_secs(5);
 
 /// The other node, or a service on this one.
 #[derive(Debug)]
-pub enum FarEnd {
+pub(crate) enum FarEnd {
     Tls(Box<tls::TlsConnection>),
     Quic(quic::QuicStream),
     Here(Socket),
@@ -47,7 +47,7 @@ impl FarEnd {
 
 /// What holds for one stream.
 #[derive(Debug)]
-pub struct StreamTerms {
+pub(crate) struct StreamTerms {
     pub stream: OpenStream,
     pub meter: Arc<ServiceMeter>,
     pub direction: Direction,
@@ -55,7 +55,7 @@ pub struct StreamTerms {
 }
 
 #[derive(Debug)]
-pub struct PipeOutcome {
+pub(crate) struct PipeOutcome {
     pub end: StreamEnd,
     /// From the caller to the service, and back.
     pub sent: u64,
@@ -70,7 +70,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// QUIC forgets what is on its direction when a stream breaks off.
 const ON_ITS_WAY: Duration = Duration::from_millis(250);
 
-pub async fn carry(socket: Socket, far: FarEnd, terms: &mut StreamTerms) -> PipeOutcome {
+pub(crate) async fn carry(socket: Socket, far: FarEnd, terms: &mut StreamTerms) -> PipeOutcome {
     socket.resets_when_dropped();
     terms.stream.goes_over(Sockets { near: Some(socket.reset_handle()), far: far.reset_handle() });
     // A new policy that came while the service was asked: not a byte passes.

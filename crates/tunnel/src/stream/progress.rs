@@ -10,7 +10,7 @@ use crate::state::streams::Direction;
 
 /// What both directions of a stream share.
 #[derive(Debug)]
-pub struct Progress<'a> {
+pub(super) struct Progress<'a> {
     meter: &'a ServiceMeter,
     direction: Direction,
     pub out: AtomicU64,
@@ -25,7 +25,7 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub fn new(meter: &'a ServiceMeter, direction: Direction) -> Self {
+    pub(super) fn new(meter: &'a ServiceMeter, direction: Direction) -> Self {
         Self {
             meter,
             direction,
@@ -44,7 +44,7 @@ impl<'a> Progress<'a> {
         self.moved.store(passed, Relaxed);
     }
 
-    pub fn went_out(&self, bytes: usize) {
+    pub(super) fn went_out(&self, bytes: usize) {
         self.out.fetch_add(bytes as u64, Relaxed);
         self.touch();
         match self.direction {
@@ -53,7 +53,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    pub fn came_in(&self, bytes: usize) {
+    pub(super) fn came_in(&self, bytes: usize) {
         self.back.fetch_add(bytes as u64, Relaxed);
         self.touch();
         match self.direction {

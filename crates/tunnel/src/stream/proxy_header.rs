@@ -13,8 +13,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use identity::principal::{NodeName, Principal};
 
-pub const PRINCIPAL: u8 = 0xE0;
-pub const NODE: u8 = 0xE1;
+pub(crate) const PRINCIPAL: u8 = 0xE0;
+pub(crate) const NODE: u8 = 0xE1;
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 const PROXY: u8 = 0x21;
@@ -23,7 +23,12 @@ const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 
 /// To be sent before anything else. `source` is where the peer was seen; nothing, if it came by a relay.
-pub fn v2(source: Option<SocketAddr>, destination: SocketAddr, principal: &Principal, node: &NodeName) -> Vec<u8> {
+pub(crate) fn v2(
+    source: Option<SocketAddr>,
+    destination: SocketAddr,
+    principal: &Principal,
+    node: &NodeName,
+) -> Vec<u8> {
     let (family, mut rest) = match source {
         Some(source) => addresses(source, destination),
         None => (UNKNOWN, Vec::new()),

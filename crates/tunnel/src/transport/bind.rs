@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 #[derive(Debug, Default)]
-pub struct NotBound(Vec<BindFailure>);
+pub(crate) struct NotBound(Vec<BindFailure>);
 
 #[derive(Debug)]
 struct BindFailure {
@@ -14,19 +14,19 @@ struct BindFailure {
 }
 
 impl NotBound {
-    pub fn add(&mut self, at: SocketAddr, why: io::Error) {
+    pub(crate) fn add(&mut self, at: SocketAddr, why: io::Error) {
         self.0.push(BindFailure { at, why });
     }
 
     /// The same, but of more than so many only the last is kept: a whole row of them says no more than its end.
-    pub fn add_within(&mut self, most: usize, at: SocketAddr, why: io::Error) {
+    pub(crate) fn add_within(&mut self, most: usize, at: SocketAddr, why: io::Error) {
         if self.0.len() >= most {
             self.0.pop();
         }
         self.add(at, why);
     }
 
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

@@ -33,7 +33,7 @@ const NEWS: Duration = Duration::from_secs(5);
 
 /// Who is at the other end.
 #[derive(Debug)]
-pub struct MetPeer {
+pub(crate) struct MetPeer {
     /// Or why that is nobody to speak with.
     pub peer: Result<Arc<Peer>, NotAPeer>,
     /// The head that it goes by.
@@ -46,7 +46,7 @@ pub struct MetPeer {
 /// The newest head that one of the two knew when they met, the heads beside it, and the suspensions. Who has heard of more
 /// since has something to tell, and needs another connection for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SharedKnowledge {
+pub(crate) struct SharedKnowledge {
     pub place: Place,
     pub rivals: Option<Digest>,
     pub suspended: Option<Digest>,
@@ -54,14 +54,14 @@ pub struct SharedKnowledge {
 
 impl SharedKnowledge {
     /// Is nothing left to tell by what is known now?
-    pub fn is_all_of(&self, trust: &TrustSnapshot) -> bool {
+    pub(crate) fn is_all_of(&self, trust: &TrustSnapshot) -> bool {
         let now = trust.knows();
         self.place >= now.place && (self.rivals, self.suspended) == (now.rivals, now.suspended)
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum NoHello {
+pub(crate) enum NoHello {
     #[error("this node was never shown its place in the org, so it has nothing to show")]
     NothingToShow,
     #[error("it did not say who it is within {} s", HELLO.as_secs())]
@@ -76,14 +76,14 @@ pub enum NoHello {
 
 /// What the handshake showed.
 #[derive(Debug, Clone, Copy)]
-pub struct ShownChain<'a> {
+pub(crate) struct ShownChain<'a> {
     pub chain: &'a [CertificateDer<'a>],
     /// Which side the other one is on.
     pub side: Side,
 }
 
 /// Both sides say who they are at once, and what the other lacks then.
-pub async fn exchange<R, W>(
+pub(crate) async fn exchange<R, W>(
     state: &TunnelState,
     frames: &mut FrameReader<R>,
     to: &mut W,
@@ -113,11 +113,7 @@ where
     let news = if other.lacks_of(&own) { trust.news_for(&other).map_err(NoFrame::from)? } else { None };
     let tell = async {
         match &news {
-            Some(news) => match timeout(HELLO, send_frame(to, news)).await.map_err(|_| NoHello::Silent)? {
-                // It waited for them long enough, and goes by what it has.
-                Err(NoFrame::Io(why)) if why.kind() == ErrorKind::ConnectionReset => Ok(()),
-                told => told.map_err(NoHello::from),
-            },
+            Some(news) => tell(to, news).await,
             None => Ok(()),
         }
     };
@@ -143,6 +139,14 @@ where
     let peer = judge(state, &trust, &hello, shown).map(Arc::new);
     let claims = peer.as_ref().map_or_else(|_| claimed(shown), |peer| Some(peer.principal().clone()));
     Ok(MetPeer { peer, head: goes_by.head, shared, claims })
+}
+
+async fn tell<W: AsyncWrite + Unpin>(to: &mut W, news: &[u8]) -> Result<(), NoHello> {
+    match timeout(HELLO, send_frame(to, news)).await.map_err(|_| NoHello::Silent)? {
+        // It waited for them long enough, and goes by what it has.
+        Err(NoFrame::Io(why)) if why.kind() == ErrorKind::ConnectionReset => Ok(()),
+        told => told.map_err(NoHello::from),
+    }
 }
 
 fn claimed(shown: ShownChain<'_>) -> Option<Principal> {
@@ -220,6 +224,6 @@ fn meeting(trust: &TrustSnapshot, hello: &Hello, shown: ShownChain<'_>) -> Meeti
 }
 
 /// Checks all signatures of a chain whose holder has proven itself already.
-pub fn prove(state: &TunnelState, shown: ShownChain<'_>) -> Result<ProvenSvid, Untrusted> {
+pub(crate) fn prove(state: &TunnelState, shown: ShownChain<'_>) -> Result<ProvenSvid, Untrusted> {
     state.policy.load().trust.prove(shown.chain, shown.side, clock::now())
 }

@@ -1,12 +1,12 @@
 //! Connections between two nodes, on either transport: a handshake, hellos, and streams.
 
-pub mod protocol;
-pub mod timeouts;
-pub mod tcp;
-pub mod bind;
+pub(crate) mod protocol;
+pub(crate) mod timeouts;
+pub(crate) mod tcp;
+pub(crate) mod bind;
 mod read_ahead;
-pub mod hello;
-pub mod no_connection;
-pub mod tls;
-pub mod relayed;
-pub mod quic;
+pub(crate) mod hello;
+pub(crate) mod no_connection;
+pub(crate) mod tls;
+pub(crate) mod relayed;
+pub(crate) mod quic;

@@ -4,7 +4,7 @@ use crate::transport::hello::NoHello;
 use crate::transport::timeouts::{HANDSHAKE, QUIC_ANSWER};
 
 #[derive(Debug, thiserror::Error)]
-pub enum NoConnection {
+pub(crate) enum NoConnection {
     #[error("the TLS handshake did not end within {} s", HANDSHAKE.as_secs())]
     Slow,
     #[error("nobody answered over QUIC within {} s", QUIC_ANSWER.as_secs())]
@@ -21,7 +21,7 @@ pub enum NoConnection {
 
 impl NoConnection {
     /// A word for counters.
-    pub const fn word(&self) -> &'static str {
+    pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::Slow => "slow",
             Self::NoAnswer => "no_answer",

@@ -2,13 +2,13 @@
 
 /// One of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
+pub(crate) enum Protocol {
     Tls,
     Quic,
 }
 
 impl Protocol {
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Tls => "tls",
             Self::Quic => "quic",
@@ -16,7 +16,7 @@ impl Protocol {
     }
 
     #[must_use]
-    pub const fn other(self) -> Self {
+    pub(crate) const fn other(self) -> Self {
         match self {
             Self::Tls => Self::Quic,
             Self::Quic => Self::Tls,

@@ -36,20 +36,20 @@ const SENT: u32 = 10_000_000;
 
 /// Streams of one connection that have not said what they are for, and are waited for: the next ones cost nothing until they
 /// are taken. One small packet begins as many as there may be.
-pub const OPENING_AT_ONCE: usize = 64;
+pub(crate) const OPENING_AT_ONCE: usize = 64;
 /// So many streams a connection may have at first, since each of them is kept room for from the start; more when so many are
 /// in use.
-pub const STREAMS_AT_FIRST: u32 = 256;
+pub(crate) const STREAMS_AT_FIRST: u32 = 256;
 
 /// What the other side hears of a stream that broke off here.
-pub const BROKEN: VarInt = VarInt::from_u32(1);
+pub(crate) const BROKEN: VarInt = VarInt::from_u32(1);
 /// And of a connection that is not wanted.
-pub const UNWANTED: VarInt = VarInt::from_u32(2);
+pub(crate) const UNWANTED: VarInt = VarInt::from_u32(2);
 /// And of one that is one too many of its node: there is still room over TLS.
-pub const CROWDED: VarInt = VarInt::from_u32(3);
+pub(crate) const CROWDED: VarInt = VarInt::from_u32(3);
 
 #[derive(Debug)]
-pub struct QuicConnection {
+pub(crate) struct QuicConnection {
     pub connection: Connection,
     pub since: Instant,
     opening: Arc<Semaphore>,
@@ -62,11 +62,11 @@ pub struct QuicConnection {
 /// How much may be under way on a connection (flow control). Whoever carries one of its streams holds it: what was sent there
 /// and nobody has read is kept as long as one of them is there, also when the connection is over.
 #[derive(Debug, Clone, Default)]
-pub struct ReceiveWindow(Arc<Mutex<Option<WindowPermit>>>);
+pub(crate) struct ReceiveWindow(Arc<Mutex<Option<WindowPermit>>>);
 
 /// The place of a stream of which nobody knows yet what it is for.
 #[derive(Debug)]
-pub struct OpeningSlot {
+pub(crate) struct OpeningSlot {
     _place: OwnedSemaphorePermit,
     connection: Connection,
     window: ReceiveWindow,
@@ -74,7 +74,7 @@ pub struct OpeningSlot {
 
 impl OpeningSlot {
     /// It is allowed, and counted as what it is from now on. Its connection has room for much, if there is some.
-    pub fn pass(self, more: impl FnOnce() -> Option<WindowPermit>) -> ReceiveWindow {
+    pub(crate) fn pass(self, more: impl FnOnce() -> Option<WindowPermit>) -> ReceiveWindow {
         let mut wide = self.window.0.lock().unwrap_or_else(PoisonError::into_inner);
         if wide.is_none() {
             *wide = more();
@@ -90,13 +90,13 @@ impl OpeningSlot {
 
 /// Both directions of one stream.
 #[derive(Debug)]
-pub struct QuicStream {
+pub(crate) struct QuicStream {
     pub to: SendStream,
     pub from: RecvStream,
     pub connection: Connection,
 }
 
-pub fn transport() -> TransportConfig {
+pub(crate) fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport.keep_alive_interval(Some(KEEP_ALIVE));
     transport.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_MILLISECONDS))));
@@ -108,7 +108,7 @@ pub fn transport() -> TransportConfig {
     transport
 }
 
-pub fn server(config: rustls::ServerConfig) -> Result<quinn::ServerConfig, NoInitialCipherSuite> {
+pub(crate) fn server(config: rustls::ServerConfig) -> Result<quinn::ServerConfig, NoInitialCipherSuite> {
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(config)?));
     let mut transport = transport();
     transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS_AT_FIRST));
@@ -118,13 +118,13 @@ pub fn server(config: rustls::ServerConfig) -> Result<quinn::ServerConfig, NoIni
     Ok(server)
 }
 
-pub fn client(config: &Arc<rustls::ClientConfig>) -> Result<quinn::ClientConfig, NoInitialCipherSuite> {
+pub(crate) fn client(config: &Arc<rustls::ClientConfig>) -> Result<quinn::ClientConfig, NoInitialCipherSuite> {
     let mut client = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(Arc::clone(config))?));
     client.transport_config(Arc::new(transport()));
     Ok(client)
 }
 
-pub async fn call(
+pub(crate) async fn call(
     state: &TunnelState,
     endpoint: &Endpoint,
     config: quinn::ClientConfig,
@@ -138,7 +138,10 @@ pub async fn call(
     introduce(state, connection, Words { to, from }, Side::Server).await
 }
 
-pub async fn receive(state: &TunnelState, incoming: Incoming) -> Result<(QuicConnection, MetPeer), NoConnection> {
+pub(crate) async fn receive(
+    state: &TunnelState,
+    incoming: Incoming,
+) -> Result<(QuicConnection, MetPeer), NoConnection> {
     let connection = timeout(HANDSHAKE, incoming).await.map_err(|_| NoConnection::Slow)??;
     let (to, from) = timeout(HANDSHAKE, connection.accept_bi()).await.map_err(|_| NoConnection::Slow)??;
     introduce(state, connection, Words { to, from }, Side::Client).await
@@ -174,7 +177,7 @@ async fn introduce(
 }
 
 impl QuicConnection {
-    pub async fn ask(&self, open: &Open) -> Result<(Opened, QuicStream), NoFrame> {
+    pub(crate) async fn ask(&self, open: &Open) -> Result<(Opened, QuicStream), NoFrame> {
         let asked = async {
             let (mut to, from) = self.connection.open_bi().await.map_err(std::io::Error::from)?;
             send_words(&mut to, FrameKind::Open, open).await?;
@@ -199,7 +202,7 @@ impl QuicConnection {
     }
 
     /// The next stream that the other side begins, when it is its turn; nothing when the connection is over.
-    pub async fn next(&self) -> Option<(QuicStream, OpeningSlot)> {
+    pub(crate) async fn next(&self) -> Option<(QuicStream, OpeningSlot)> {
         let turn = Arc::clone(&self.opening).acquire_owned();
         let place = tokio::select! {
             place = turn => place.ok()?,
@@ -211,7 +214,7 @@ impl QuicConnection {
     }
 
     /// So many streams are at work, in use or not: when half of those that there may be are in use, there may be twice as many.
-    pub fn raise_stream_limit(&self, at_work: usize) {
+    pub(crate) fn raise_stream_limit(&self, at_work: usize) {
         let in_use = (at_work + self.opening.available_permits()).saturating_sub(OPENING_AT_ONCE);
         let (most, all) = (self.streams.load(Relaxed), u32::try_from(STREAMS_OF_ONE).unwrap_or(u32::MAX));
         if most < all && u32::try_from(in_use).is_ok_and(|in_use| in_use >= most / 2) {
@@ -222,11 +225,11 @@ impl QuicConnection {
     }
 
     /// One too many of this node.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         matches!(self.connection.close_reason(), Some(ConnectionError::ApplicationClosed(why)) if why.error_code == CROWDED)
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.connection.close_reason().is_some()
     }
 }
@@ -237,32 +240,32 @@ fn gone() -> NoFrame {
 
 impl QuicStream {
     /// What is wanted of the stream.
-    pub async fn asked(self) -> Option<(Open, Self)> {
+    pub(crate) async fn asked(self) -> Option<(Open, Self)> {
         let mut frames = FrameReader::new(self.from);
         let open = timeout(OPENED, frames.words(FrameKind::Open)).await.ok()?.ok()?;
         Some((open, Self { to: self.to, from: frames.into_inner(), connection: self.connection }))
     }
 
-    pub async fn answer(&mut self, opened: &Opened) -> Result<(), NoFrame> {
+    pub(crate) async fn answer(&mut self, opened: &Opened) -> Result<(), NoFrame> {
         let late = |_| NoFrame::Io(std::io::ErrorKind::TimedOut.into());
         timeout(OPENED, send_words(&mut self.to, FrameKind::Opened, opened)).await.map_err(late)?
     }
 
     /// Ends this side, and waits until the other one has it all.
-    pub async fn finish(&mut self) {
+    pub(crate) async fn finish(&mut self) {
         // Whatever comes of it: there is nobody to tell. It may have ended before, and not be acknowledged yet.
         let _ = self.to.finish();
         let _ = timeout(OPENED, self.to.stopped()).await;
     }
 
     /// Takes no more at once; what was sent has so long to arrive.
-    pub async fn break_off_after(&mut self, grace: Duration) {
+    pub(crate) async fn break_off_after(&mut self, grace: Duration) {
         let _ = self.from.stop(BROKEN);
         tokio::time::sleep(grace).await;
         self.break_off();
     }
 
-    pub fn break_off(&mut self) {
+    pub(crate) fn break_off(&mut self) {
         let _ = self.to.reset(BROKEN);
         let _ = self.from.stop(BROKEN);
     }

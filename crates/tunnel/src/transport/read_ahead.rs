@@ -1,4 +1,4 @@
-//! Reads from a socket in large parts for one who asks for small ones, and keeps no buffer while nothing is there.
+//! Read-ahead: reads from a socket in large parts for one who asks for small ones, and keeps no buffer while nothing is there.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use crate::frame::buffer::FrameBuffer;
 
 /// The TLS below us reads four KiB at a time, five times for each record.
 #[derive(Debug)]
-pub struct ReadAhead<S> {
+pub(super) struct ReadAhead<S> {
     socket: S,
     /// What was read and not asked for yet.
     kept: Option<Kept>,
@@ -24,11 +24,11 @@ struct Kept {
 }
 
 impl<S> ReadAhead<S> {
-    pub const fn new(socket: S) -> Self {
+    pub(super) const fn new(socket: S) -> Self {
         Self { socket, kept: None }
     }
 
-    pub const fn below(&self) -> &S {
+    pub(super) const fn below(&self) -> &S {
         &self.socket
     }
 }

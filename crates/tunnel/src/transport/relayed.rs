@@ -18,7 +18,7 @@ use crate::state::shared::TunnelState;
 use crate::state::socket::ResetHandle;
 use crate::transport::tls::{TlsConnection, TlsIo};
 
-pub struct RelayedIo {
+pub(crate) struct RelayedIo {
     ends: TlsConnection,
     /// Over when the operators take the relay back.
     taken_back: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
@@ -44,7 +44,7 @@ impl fmt::Debug for RelayedIo {
 
 impl RelayedIo {
     /// To be made between frames: after the answer that opened the stream.
-    pub fn new(ends: TlsConnection, state: Arc<TunnelState>, relay: Arc<Peer>) -> Self {
+    pub(crate) fn new(ends: TlsConnection, state: Arc<TunnelState>, relay: Arc<Peer>) -> Self {
         let taken_back = Some(Box::pin(async move { state.taken_back([&relay]).await }) as _);
         Self { ends, taken_back, left: 0, over: false, frame: None }
     }

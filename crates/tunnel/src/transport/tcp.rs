@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 /// No waiting to fill a segment, and a machine at the other end that is gone is found while nothing is said. While something
 /// is said, signs of life do it: the kernel's own bound would also end those who only read slowly.
-pub fn settle(socket: &TcpStream) -> std::io::Result<()> {
+pub(crate) fn settle(socket: &TcpStream) -> std::io::Result<()> {
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(5))?;
@@ -20,7 +20,7 @@ pub fn settle(socket: &TcpStream) -> std::io::Result<()> {
 /// So many addresses of one name are tried.
 const ADDRESSES: usize = 4;
 
-pub async fn resolve(at: &HostPort) -> std::io::Result<Vec<SocketAddr>> {
+pub(crate) async fn resolve(at: &HostPort) -> std::io::Result<Vec<SocketAddr>> {
     match &at.host {
         Host::Ip(ip) => Ok(vec![SocketAddr::new(*ip, at.port)]),
         Host::Dns(name) => {
@@ -34,7 +34,7 @@ pub async fn resolve(at: &HostPort) -> std::io::Result<Vec<SocketAddr>> {
 }
 
 /// The first of its addresses that answers.
-pub async fn connect(at: &HostPort) -> std::io::Result<TcpStream> {
+pub(crate) async fn connect(at: &HostPort) -> std::io::Result<TcpStream> {
     let mut failed = None;
     for address in resolve(at).await? {
         match TcpStream::connect(address).await {

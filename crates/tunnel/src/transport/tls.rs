@@ -23,7 +23,7 @@ use crate::transport::read_ahead::ReadAhead;
 use crate::transport::timeouts::{BEAT, HANDSHAKE, OPENED};
 
 /// What TLS goes over: a socket, or a way through a relay.
-pub trait TlsIo: AsyncRead + AsyncWrite + Unpin + Send + Sync {
+pub(crate) trait TlsIo: AsyncRead + AsyncWrite + Unpin + Send + Sync {
     /// Of the socket to the other node itself; through a relay there is none.
     fn reset_handle(&self) -> Option<ResetHandle>;
 }
@@ -37,12 +37,12 @@ impl TlsIo for ReadAhead<Socket> {
 type Inner = TlsStream<Box<dyn TlsIo>>;
 
 /// A socket, read in large parts: TLS asks for small ones.
-pub fn over(socket: TcpStream) -> Box<dyn TlsIo> {
+pub(crate) fn over(socket: TcpStream) -> Box<dyn TlsIo> {
     Box::new(ReadAhead::new(Socket::from(socket)))
 }
 
 /// Both directions, apart.
-pub struct TlsConnection {
+pub(crate) struct TlsConnection {
     pub frames: FrameReader<ReadHalf<Inner>>,
     pub to: WriteHalf<Inner>,
     /// If nobody is in between.
@@ -55,7 +55,7 @@ impl fmt::Debug for TlsConnection {
     }
 }
 
-pub async fn call(
+pub(crate) async fn call(
     state: &TunnelState,
     config: Arc<ClientConfig>,
     below: Box<dyn TlsIo>,
@@ -65,7 +65,7 @@ pub async fn call(
     introduce(state, stream.into(), Side::Server).await
 }
 
-pub async fn receive(
+pub(crate) async fn receive(
     state: &TunnelState,
     config: Arc<ServerConfig>,
     below: Box<dyn TlsIo>,
@@ -94,12 +94,12 @@ fn chain_of(state: &CommonState) -> Vec<CertificateDer<'static>> {
 }
 
 impl TlsConnection {
-    pub async fn ask(&mut self, open: &Open) -> Result<Opened, NoFrame> {
+    pub(crate) async fn ask(&mut self, open: &Open) -> Result<Opened, NoFrame> {
         timeout(OPENED, self.ask_and_wait(open)).await.map_err(|_| NoFrame::Io(std::io::ErrorKind::TimedOut.into()))?
     }
 
     /// The same, and not even a sign of life may be missing for so long.
-    pub async fn ask_service(&mut self, open: &Open, silence: Duration) -> Result<Opened, NoFrame> {
+    pub(crate) async fn ask_service(&mut self, open: &Open, silence: Duration) -> Result<Opened, NoFrame> {
         let late = |_| NoFrame::Io(std::io::ErrorKind::TimedOut.into());
         let asked = async {
             send_words(&mut self.to, FrameKind::Open, open).await?;
@@ -110,7 +110,7 @@ impl TlsConnection {
     }
 
     /// Says that this side lives for as long as the work takes; nothing if the other side takes no more.
-    pub async fn alive_during<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn alive_during<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {
@@ -123,23 +123,23 @@ impl TlsConnection {
     }
 
     /// The answer comes when it comes, or the connection ends.
-    pub async fn ask_and_wait(&mut self, open: &Open) -> Result<Opened, NoFrame> {
+    pub(crate) async fn ask_and_wait(&mut self, open: &Open) -> Result<Opened, NoFrame> {
         send_words(&mut self.to, FrameKind::Open, open).await?;
         self.frames.words(FrameKind::Opened).await
     }
 
     /// What the other side wants next; nothing if it wants nothing for so long, or is gone.
-    pub async fn asked(&mut self, within: Duration) -> Option<Open> {
+    pub(crate) async fn asked(&mut self, within: Duration) -> Option<Open> {
         timeout(within, self.frames.words(FrameKind::Open)).await.ok()?.ok()
     }
 
-    pub async fn answer(&mut self, opened: &Opened) -> Result<(), NoFrame> {
+    pub(crate) async fn answer(&mut self, opened: &Opened) -> Result<(), NoFrame> {
         let late = |_| NoFrame::Io(std::io::ErrorKind::TimedOut.into());
         timeout(OPENED, send_words(&mut self.to, FrameKind::Opened, opened)).await.map_err(late)?
     }
 
     /// True while nothing was said and nobody hung up: it can be asked for a stream.
-    pub async fn is_quiet(&mut self) -> bool {
+    pub(crate) async fn is_quiet(&mut self) -> bool {
         loop {
             // One look; a header that is half there stays.
             match timeout(Duration::ZERO, self.frames.next()).await {

@@ -52,12 +52,12 @@ impl LoopbackAddresses {
         Some(free)
     }
 
-    pub fn of(&self, wanted: &Destination) -> Option<Ipv4Addr> {
+    pub(crate) fn of(&self, wanted: &Destination) -> Option<Ipv4Addr> {
         self.by_name.get(wanted).copied()
     }
 
     /// What is meant by an address of these.
-    pub fn meaning(&self, address: IpAddr) -> Option<&Destination> {
+    pub(crate) fn meaning(&self, address: IpAddr) -> Option<&Destination> {
         match address {
             IpAddr::V4(address) => self.by_address.get(&address),
             IpAddr::V6(_) => None,
@@ -65,13 +65,13 @@ impl LoopbackAddresses {
     }
 
     /// Is there a name below that of this node?
-    pub fn has_node(&self, label: &str) -> bool {
+    pub(crate) fn has_node(&self, label: &str) -> bool {
         self.by_name.keys().any(|wanted| wanted.node.as_ref().is_some_and(|node| node.as_str() == label))
     }
 
     /// Those that somebody listens at.
     #[must_use]
-    pub fn only(&self, bound: &BTreeSet<IpAddr>) -> Self {
+    pub(crate) fn only(&self, bound: &BTreeSet<IpAddr>) -> Self {
         let is_bound = |address: &Ipv4Addr| bound.contains(&IpAddr::from(*address));
         let by_name = self.by_name.iter().filter(|(_, address)| is_bound(address));
         let by_address = self.by_address.iter().filter(|(address, _)| is_bound(address));
@@ -82,7 +82,7 @@ impl LoopbackAddresses {
     }
 
     /// Each address once, with what it leads to.
-    pub fn each(&self) -> impl Iterator<Item = (&Destination, Ipv4Addr)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Destination, Ipv4Addr)> {
         self.by_address.iter().map(|(address, wanted)| (wanted, *address))
     }
 }

@@ -20,9 +20,9 @@ use crate::dial::destination::Destination;
 use crate::local::names::addresses::LoopbackAddresses;
 
 /// What an answer may be kept for. A service that comes is there soon.
-pub const TTL: u32 = 10;
+pub(crate) const TTL: u32 = 10;
 /// What is read of a query at most.
-pub const LONGEST: usize = 1_232;
+pub(crate) const LONGEST: usize = 1_232;
 
 const HEADER: usize = 12;
 const LONGEST_NAME: usize = 255;

@@ -9,14 +9,24 @@ use crate::dial::destination::Destination;
 use crate::local::opens::{Carries as _, Opens, log_unopened};
 use crate::local::shared::LocalState;
 
-pub async fn serve_forward<O: Opens>(local: &LocalState<O>, wished: &HostPort, socket: TcpStream, from: SocketAddr) {
+pub(crate) async fn serve_forward<O: Opens>(
+    local: &LocalState<O>,
+    wished: &HostPort,
+    socket: TcpStream,
+    from: SocketAddr,
+) {
     // Gone just now, if it is not there.
     let Some(auth) = local.auth.load_full() else { return };
     let Some((who, service)) = auth.by_forward(wished) else { return };
     serve(local, &who, &Destination { service: service.clone(), node: None }, socket, from).await;
 }
 
-pub async fn serve_address<O: Opens>(local: &LocalState<O>, wanted: Destination, socket: TcpStream, from: SocketAddr) {
+pub(crate) async fn serve_address<O: Opens>(
+    local: &LocalState<O>,
+    wanted: Destination,
+    socket: TcpStream,
+    from: SocketAddr,
+) {
     let Some(auth) = local.auth.load_full() else { return };
     serve(local, auth.by_address(), &wanted, socket, from).await;
 }

@@ -20,7 +20,7 @@ const TRIES: usize = 8;
 const QUERIES: usize = 100;
 const ANSWERED: Duration = Duration::from_secs(2);
 
-pub async fn start<O: Opens>(
+pub(crate) async fn start<O: Opens>(
     local: &Arc<LocalState<O>>,
     address: SocketAddr,
 ) -> io::Result<(SocketAddr, Vec<JoinHandle<()>>)> {

@@ -56,7 +56,7 @@ impl SentAway {
     }
 }
 
-pub async fn serve<O: Opens>(
+pub(crate) async fn serve<O: Opens>(
     local: &LocalState<O>,
     listener: SocksListener<'_>,
     mut socket: TcpStream,

@@ -11,7 +11,7 @@ const TWIN: Option<i64> = Some(0x4000_0000);
 const TWIN: Option<i64> = None;
 
 /// By call, one rule of which has to fit; an empty list stands for any arguments. For this thread, and those that it makes.
-pub fn refuse(mut rules: BTreeMap<i64, Vec<SeccompRule>>, with: i32) -> Result<(), seccompiler::Error> {
+pub(super) fn refuse(mut rules: BTreeMap<i64, Vec<SeccompRule>>, with: i32) -> Result<(), seccompiler::Error> {
     if let Some(twin) = TWIN {
         let twins: Vec<_> = rules.iter().map(|(call, rules)| (call | twin, rules.clone())).collect();
         rules.extend(twins);

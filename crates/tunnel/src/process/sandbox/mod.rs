@@ -1,5 +1,6 @@
-//! What the tunnel's process gives up before it does anything: new privileges, core files, the file system, sockets of this
-//! machine, and other processes.
+//! The sandbox (landlock, seccomp): what the tunnel's process gives up before it does anything.
+//!
+//! New privileges, core files, the file system, sockets of this machine, and other processes.
 //!
 //! It speaks with strangers. Whoever takes it over finds no file to read but those by which names are resolved, none to
 //! write, and no other program of this machine to ask, but over the network. Done before any thread is made, since each thread is confined by itself.

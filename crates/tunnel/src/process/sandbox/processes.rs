@@ -15,7 +15,7 @@ const FORKS: [i64; 2] = [libc::SYS_fork, libc::SYS_vfork];
 const FORKS: [i64; 0] = [];
 
 /// For this thread, and those that it makes.
-pub fn close() -> Result<(), seccompiler::Error> {
+pub(super) fn close() -> Result<(), seccompiler::Error> {
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
     let is_process = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(thread), 0)?;
     let mut refused = BTreeMap::from([

@@ -16,7 +16,7 @@ const ALLOWED: [AddressFamily; 3] = [AddressFamily::INET, AddressFamily::INET6, 
 const TYPES: u64 = 0xf;
 
 /// For this thread, and those that it makes. A pair of streams can still be made: its ends are connected for good.
-pub fn close() -> Result<(), seccompiler::Error> {
+pub(super) fn close() -> Result<(), seccompiler::Error> {
     let local = SeccompRule::new(ALLOWED.iter().map(|family| is_not(*family)).collect::<Result<_, _>>()?)?;
     // An end of any other pair can send to whichever socket of this machine it names.
     let stream = u64::from(SocketType::STREAM.as_raw());

@@ -1,5 +1,6 @@
 //! Peers: who is believed, who no longer is, and what news they bring.
 
+mod handing;
 mod judging;
 mod suspending;
 mod rivals;

@@ -11,12 +11,11 @@ use org::suspend::suspended::Suspensions;
 use wire::peer::Declined;
 
 use crate::control::event::TunnelEvent;
-use crate::control::order::Knowledge;
 use crate::dial::no_stream::NoStream;
-use crate::tests::calls::calling::whole_call;
+use crate::tests::peers::handing::hands_over;
 use crate::tests::scene::{Org, node};
 use crate::tests::streams::cutting::{Shared, lines};
-use crate::tests::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, until, wanted, within};
+use crate::tests::town::{BOTH, House, alpha_and_beta, broke, echo, echoed, until};
 
 #[tokio::test]
 async fn a_suspended_caller_is_cut_at_once_and_refused_and_nobody_else_is() {
@@ -118,46 +117,8 @@ async fn a_day_after_its_first_sight_the_next_connection_works_with_nobody_doing
 
 #[tokio::test]
 async fn whoever_knows_of_a_suspension_hands_it_over_also_to_those_who_keep_a_connection() {
-    for transport in BOTH {
-        for knows_more in ["alpha", "beta"] {
-            let mut org = Org::new(&["alpha", "beta", "gamma"]);
-            let mut alpha = House::open(&org, "alpha", transport).await;
-            let mut beta = House::open(&org, "beta", transport).await;
-            alpha.offer("wiki", echo().await, vec![Caller::Node(node("beta"))]);
-            beta.aim("wiki", "alpha", alpha.address);
-            let open = beta.dialer.open(&beta.own, &wanted("wiki")).await.unwrap();
-            whole_call(&beta).await;
-            org.suspend("gamma", Seconds::HOUR);
-            let newer = if knows_more == "alpha" { &alpha } else { &beta };
-            newer.state.know(org.knowledge(knows_more)).unwrap();
-            let (other, told) = if knows_more == "alpha" { (&mut beta, "beta") } else { (&mut alpha, "alpha") };
-            let heard = tokio::spawn(agent_of(other, org.knowledge(told)));
-            whole_call(&beta).await;
-            assert!(within(heard).await.unwrap());
-            let known = |house: &House| house.state.policy.load().trust.knows();
-            assert_eq!(known(&alpha), known(&beta));
-            // It is told once.
-            let before = alpha.state.meter.handshakes().done;
-            whole_call(&beta).await;
-            assert_eq!(alpha.state.meter.handshakes().done, before);
-            drop(open);
-        }
-    }
-}
-
-/// As the agent does: what was heard is known from then on. The head is not told anew.
-fn agent_of(house: &mut House, knowledge: Knowledge) -> impl Future<Output = bool> + use<> {
-    let (state, mut words) = (Arc::clone(&house.state), house.words.take().unwrap());
-    async move {
-        while let Some(word) = words.recv().await {
-            if let TunnelEvent::Heard(news) = word {
-                assert_eq!((news.head, news.suspensions.len()), (None, 1));
-                state.know(knowledge).unwrap();
-                return true;
-            }
-        }
-        false
-    }
+    let org = || Org::new(&["alpha", "beta", "gamma"]);
+    hands_over(org, |org| org.suspend("gamma", Seconds::HOUR), |news| news.suspensions.len()).await;
 }
 
 #[tokio::test]
