@@ -165,16 +165,17 @@ fn public_items(text: &str) -> Vec<String> {
     text.lines().filter_map(item).collect()
 }
 
-/// Every word of every source that is not in this crate's library.
-fn words_outside(of: &str) -> BTreeSet<String> {
-    let own = root().join("crates").join(of).join("src");
-    let mut words = BTreeSet::new();
-    for folder in ["crates", "trials", "fuzz"] {
-        for file in sources(&root().join(folder)) {
-            if !file.starts_with(&own) || file == own.join("main.rs") {
-                let text = std::fs::read_to_string(&file).unwrap();
-                words.extend(text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned));
-            }
+/// Each word of the sources, and whose: a crate's library, or, with no name, anybody else's.
+fn words() -> BTreeMap<String, BTreeSet<String>> {
+    let mut words: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let libraries = crates();
+    for file in ["crates", "trials", "fuzz"].iter().flat_map(|folder| sources(&root().join(folder))) {
+        let within = |at: &&PathBuf| file.starts_with(at.join("src")) && file != at.join("src/main.rs");
+        let owner = libraries.iter().find(within).map(|at| at.file_name().unwrap().to_string_lossy().into_owned());
+        let text = std::fs::read_to_string(&file).unwrap();
+        let own: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for word in own {
+            words.entry(word.to_owned()).or_default().insert(owner.clone().unwrap_or_default());
         }
     }
     words
@@ -182,22 +183,22 @@ fn words_outside(of: &str) -> BTreeSet<String> {
 
 #[test]
 fn no_crate_exports_what_nobody_uses() {
-    let mut idle = Vec::new();
+    let (mut idle, words) = (Vec::new(), words());
     for (name, library) in libraries() {
-        let outside = words_outside(&name);
+        let outside = |word: &str| words.get(word).is_some_and(|owners| owners.iter().any(|owner| *owner != name));
         // Whoever gets a thing may never name it.
         let shapes: String =
             library.all().iter().flat_map(|module| module.text.lines()).filter(|line| shapes(line)).collect();
         for module in library.open() {
             for item in public_items(&module.text) {
                 let passed_on = shapes.matches(&item).count() > 1;
-                if !outside.contains(&item) && !passed_on {
+                if !outside(&item) && !passed_on {
                     idle.push(format!("{name}::{}::{item}", module.path.join("::")));
                 }
             }
         }
         for module in library.open().into_iter().filter(|module| !module.path.is_empty()) {
-            if !outside.contains(&module.name) {
+            if !outside(&module.name) {
                 idle.push(format!("{name}::{}", module.path.join("::")));
             }
         }

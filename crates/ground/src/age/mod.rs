@@ -11,7 +11,7 @@
 //! The header is here; the chunks are in `archive`. What freehold does not write (armor, plugins, post-quantum
 //! recipients) it does not read.
 
-pub mod bech32;
+pub(crate) mod bech32;
 pub mod keys;
-pub mod header;
+pub(crate) mod header;
 pub mod wrap;

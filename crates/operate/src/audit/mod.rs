@@ -1,6 +1,6 @@
 //! The ledger, checked here: every entry by its signature, every head's leaves by their evidence.
 
-pub mod beside;
+pub(crate) mod beside;
 pub mod status;
 pub mod hindsight;
 

@@ -1,7 +1,7 @@
 //! A backup: an age file with a tar file in it, which holds an org's folder. What is in it, and how it is written.
 
 pub mod inside;
-pub mod tar;
+pub(crate) mod tar;
 mod pack;
 pub mod read;
 
@@ -26,7 +26,7 @@ use crate::folder::LastBackup;
 /// The ledger's place in a backup. It is copied by whoever can open it; all else is read as it lies.
 pub const LEDGER: &str = "gateway/ledger.db";
 /// The list of all that is in it comes first.
-pub const LIST: &str = "contents.json";
+pub(crate) const LIST: &str = "contents.json";
 /// Nothing that we keep comes near this.
 const MAX_ITEMS: usize = 100_000;
 

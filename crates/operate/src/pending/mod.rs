@@ -1,7 +1,7 @@
 //! Something that waits for more signatures, as a file that goes from one operator to the next.
 
-pub mod handed;
-pub mod listing;
+pub(crate) mod handed;
+pub(crate) mod listing;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -26,13 +26,13 @@ impl fmt::Display for TooLow {
 }
 
 /// Users who run the org.
-pub fn operators(fleet: &Fleet) -> BTreeSet<Name> {
+pub(crate) fn operators(fleet: &Fleet) -> BTreeSet<Name> {
     let runs = |roles: &BTreeSet<Name>| roles.iter().any(|role| role.as_str() == ROLE_OPERATOR);
     fleet.users.iter().filter(|(_, user)| runs(&user.roles)).map(|(name, _)| name.clone()).collect()
 }
 
 /// Every place that is too good for its machine.
-pub fn find(members: &[Member], compiled: &Compiled, operators: &BTreeSet<Name>) -> Vec<TooLow> {
+pub(crate) fn find(members: &[Member], compiled: &Compiled, operators: &BTreeSet<Name>) -> Vec<TooLow> {
     let low: BTreeSet<&NodeName> = members.iter().filter(|member| member.view.low).map(|it| &it.known.name).collect();
     let (mut found, classes) = (Vec::new(), ClassLeaves::of(&compiled.leaves));
     for leaf in nodes(&compiled.leaves).filter(|leaf| low.contains(&leaf.name)) {

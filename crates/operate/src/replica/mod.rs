@@ -1,7 +1,7 @@
 //! The operator's own copy of the ledger: pulled from gateways, folded here, and looked at when none answers.
 
 pub mod published;
-pub mod kept;
+pub(crate) mod kept;
 pub mod roll;
 
 use std::path::{Path, PathBuf};

@@ -112,6 +112,6 @@ fn keep_moved_keys(state: &State, head: &mut Head) {
 }
 
 /// How long a head was made to be fresh.
-pub fn span(head: &Head) -> Seconds {
+pub(crate) fn span(head: &Head) -> Seconds {
     head.fresh_until.since(head.issued_at).max(SHORTEST)
 }

@@ -2,16 +2,16 @@
 
 pub mod desk;
 pub mod timely;
-pub mod error;
+pub(crate) mod error;
 pub mod reports;
-pub mod bundles;
+pub(crate) mod bundles;
 pub mod maps;
 pub mod stage;
-pub mod fold;
-pub mod lacking;
-pub mod look;
-pub mod head;
-pub mod publish;
+pub(crate) mod fold;
+pub(crate) mod lacking;
+pub(crate) mod look;
+pub(crate) mod head;
+pub(crate) mod publish;
 
 use std::sync::Arc;
 

@@ -171,7 +171,7 @@ fn under<T: InDomain>(told: &Told, bundle: &Bundle<T>) -> BTreeMap<KeyId, (Times
 }
 
 /// Which issuing key a mandate names.
-pub const fn issuing_key(mandate: &Mandate, domain: Domain) -> KeyId {
+pub(crate) const fn issuing_key(mandate: &Mandate, domain: Domain) -> KeyId {
     match domain {
         Domain::Identity => mandate.identity_issuer,
         Domain::Endpoint => mandate.endpoint_issuer,

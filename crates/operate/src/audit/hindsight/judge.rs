@@ -40,7 +40,7 @@ impl Judgement {
     }
 }
 
-pub fn words(principal: &Principal) -> String {
+pub(crate) fn words(principal: &Principal) -> String {
     format!("{} `{}`", principal.kind().word(), principal.name())
 }
 
@@ -135,7 +135,7 @@ fn believed(
 }
 
 /// Whether a machine can matter to the answer, in any of these maps.
-pub fn concerns(tables: &[&Table], question: &Question, node: &NodeName) -> bool {
+pub(crate) fn concerns(tables: &[&Table], question: &Question, node: &NodeName) -> bool {
     let own = question.who.kind() == Kind::Node && question.who.name() == node.as_str();
     own || tables.iter().any(|table| table.is_home(node, &question.who) || table.serves(node, &question.what))
 }

@@ -1,7 +1,7 @@
 //! Could she reach it then, and by whose signature? From the ledger, and from the maps that its signed heads name.
 
 pub mod question;
-pub mod judge;
+pub(crate) mod judge;
 
 use std::collections::{BTreeMap, BTreeSet};
 

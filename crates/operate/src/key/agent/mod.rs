@@ -1,9 +1,9 @@
 //! The agent: one process per user that holds opened signer keys for a while. Root keys never go there.
 
-pub mod meant;
-pub mod rest;
+pub(crate) mod meant;
+pub(crate) mod rest;
 pub mod words;
 pub mod place;
-pub mod memory;
+pub(crate) mod memory;
 pub mod holder;
 pub mod client;

@@ -1,7 +1,7 @@
 //! A signer key on a hardware token: named by a URI, reached through a program of its own, checked at each signature.
 
 pub mod uri;
-pub mod helper;
+pub(crate) mod helper;
 
 use std::sync::{Mutex, PoisonError};
 

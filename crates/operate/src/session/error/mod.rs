@@ -1,7 +1,7 @@
 //! Why an operator's command is refused: what failed, with what, and whose doing it is.
 
-pub mod trust;
-pub mod unwise;
+pub(crate) mod trust;
+pub(crate) mod unwise;
 
 use ground::random::NoRandomness;
 use identity::envelope::BadEnvelope;
