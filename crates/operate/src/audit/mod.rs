@@ -114,7 +114,7 @@ fn missing(state: &State, entries: &[SignedEntry]) -> Option<String> {
     let settled = settled(state);
     let is_asked = |signed: &&SignedEntry| match (settled.get(&signed.entry.voice), state.head()) {
         (_, None) => true,
-        (Some(chain), _) if signed.entry.seq <= chain.seq => chain.entries.contains(&signed.digest),
+        (Some((last, entries)), _) if signed.entry.seq <= *last => entries.contains(&signed.digest),
         (_, Some(_)) => state.ground.mandate(signed.entry.voice).is_some(),
     };
     let asked = entries.iter().filter(is_asked);
@@ -124,21 +124,12 @@ fn missing(state: &State, entries: &[SignedEntry]) -> Option<String> {
     Some(format!("entry {before} of the chain of {name} is missing: whoever wrote entry {seq} in that voice had it"))
 }
 
-/// What the head in force settled of a chain.
-struct Settled {
-    seq: u64,
-    entries: BTreeSet<Digest>,
-}
-
-fn settled(state: &State) -> BTreeMap<PublicKey, Settled> {
+/// What the head in force settled of each chain: up to which place, and which entries.
+fn settled(state: &State) -> BTreeMap<PublicKey, (u64, BTreeSet<Digest>)> {
     let record = state.head().into_iter().flat_map(|record| &record.head.record);
     let chains = record.filter_map(|(voice, at)| Some((*voice, *at, state.replica.chains.get(voice)?)));
-    chains
-        .map(|(voice, at, entries)| {
-            let recorded = Chain::of(entries, Some(at)).recorded.iter().map(|written| written.digest).collect();
-            (voice, Settled { seq: at.seq, entries: recorded })
-        })
-        .collect()
+    let recorded = |entries, at| Chain::of(entries, Some(at)).recorded.iter().map(|written| written.digest).collect();
+    chains.map(|(voice, at, entries)| (voice, (at.seq, recorded(entries, at)))).collect()
 }
 
 /// What a head settled of a gateway's chain must be here, link by link; and no chain may fork.

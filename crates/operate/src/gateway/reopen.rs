@@ -228,10 +228,6 @@ fn spent(state: &State, voice: PublicKey, invite: InviteId) -> u32 {
     u32::try_from(keys.len()).unwrap_or(u32::MAX)
 }
 
-fn admitted(written: &Written) -> Option<NodeName> {
-    written.checked().map(|evidence| evidence.claim.name.clone())
-}
-
 fn fork_of(state: &State, voice: PublicKey) -> Option<Fork> {
     let (at, entries) = (*state.fold.forks.get(&voice)?, state.replica.chains.get(&voice)?);
     let mut in_order: Vec<&Written> = entries.values().filter(|written| written.seq >= at).collect();
@@ -244,7 +240,8 @@ fn fork_of(state: &State, voice: PublicKey) -> Option<Fork> {
             own.then(|| of.insert(written.digest)).is_some()
         };
         let on_it: Vec<&&Written> = in_order.iter().filter(follows).collect();
-        let admitted = on_it.iter().filter_map(|written| admitted(written)).collect();
+        let checked = on_it.iter().filter_map(|written| written.checked());
+        let admitted = checked.map(|evidence| evidence.claim.name.clone()).collect();
         Branch { entry: first.digest, at: first.at, entries: on_it.len(), admitted }
     };
     Some(Fork { at, branches: first.map(branch).collect() })

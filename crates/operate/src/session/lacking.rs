@@ -9,7 +9,7 @@ use crate::session::{Result, Session};
 /// A gateway that lacks more than this many pages is not mended by a home.
 const MOST_PAGES: usize = 1_000;
 
-pub(super) async fn hand_over(session: &mut Session) -> Result<()> {
+pub(super) async fn hand_lacking(session: &mut Session) -> Result<()> {
     let has_all = session.survey.frontier.covers_all(&session.memory.pulled);
     if has_all && session.survey.halt.is_none() {
         return Ok(());

@@ -58,7 +58,7 @@ impl Session {
     async fn compare(&mut self) -> Result<()> {
         if !self.is_alone() {
             // What cannot be handed over now is by the next command.
-            let _lacks = Box::pin(lacking::hand_over(self)).await;
+            let _lacks = Box::pin(lacking::hand_lacking(self)).await;
         }
         self.take_in()?;
         self.weigh_mark().await

@@ -84,7 +84,7 @@ impl Session {
     }
 
     /// Not signed yet: `publish` does that.
-    pub fn seal<T: Payload>(&self, body: &T) -> Result<Envelope> {
+    pub(crate) fn seal<T: Payload>(&self, body: &T) -> Result<Envelope> {
         Ok(Envelope::seal(Some(self.known.org()), body)?)
     }
 

@@ -48,7 +48,7 @@ impl<T> Made<T> {
 impl Session {
     /// Signs what `draft` makes of the present state, and hands it in, if the keys at hand are enough for it; else it
     /// waits for the others. If somebody else was quicker, again.
-    pub async fn publish<T>(
+    pub(crate) async fn publish<T>(
         &mut self,
         keys: &SignerKeys,
         draft: impl Fn(&Self, Timestamp) -> Result<Unsigned<T>>,
@@ -97,7 +97,7 @@ impl Session {
     }
 
     /// The same for a head alone.
-    pub async fn publish_head(
+    pub(crate) async fn publish_head(
         &mut self,
         keys: &SignerKeys,
         draft: impl Fn(&Self, Timestamp) -> Result<NextHead>,

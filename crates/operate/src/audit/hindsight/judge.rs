@@ -58,10 +58,9 @@ pub(crate) fn judge(state: &State, table: Option<&Table>, question: &Question, a
             return Judgement::against(format!("no gateway had a mandate for {}", words(principal)));
         }
     }
-    let mut against = Vec::new();
-    let callers = homes(state, table, question, at, &mut against);
-    let servers = servers(state, table, question, at, &mut against);
-    let mut ways = Vec::new();
+    let mut then = Then { state, table, at, against: Vec::new() };
+    let (callers, servers) = (then.homes(question), then.servers(question));
+    let (mut ways, mut against) = (Vec::new(), then.against);
     for to in &servers {
         for from in &callers {
             let rows = table.rows(to, &question.what, (&question.who, from));
@@ -79,59 +78,55 @@ pub(crate) fn judge(state: &State, table: Option<&Table>, question: &Question, a
             against.push(format!("no row of `{}` on `{to}` let {} in", question.what, words(&question.who)));
         }
     }
-    if ways.is_empty() {
-        against.truncate(REASONS);
-        return Judgement { ways, against };
-    }
-    Judgement { ways, against: Vec::new() }
+    against.truncate(if ways.is_empty() { REASONS } else { 0 });
+    Judgement { ways, against }
 }
 
-/// The machines that could speak for her and were believed.
-fn homes(state: &State, table: &Table, question: &Question, at: Timestamp, against: &mut Vec<String>) -> Vec<NodeName> {
-    let who = &question.who;
-    let all: Vec<NodeName> = match who.node_name() {
-        Some(own) => vec![own],
-        None => state.names.keys().filter(|node| table.is_home(node, who)).cloned().collect(),
-    };
-    let here: Vec<&NodeName> =
-        all.iter().filter(|node| question.from.as_ref().is_none_or(|from| from == *node)).collect();
-    match (&question.from, here.is_empty(), all.is_empty()) {
-        (Some(from), true, false) => against.push(format!("{} was not at home on `{from}`", words(who))),
-        (_, true, _) => against.push(format!("{} was at home on no node", words(who))),
-        (_, false, _) => {}
-    }
-    believed(state, table, here, at, against)
-}
-
-fn servers(
-    state: &State,
-    table: &Table,
-    question: &Question,
+/// What was so at that moment, and what of it stands against the question.
+struct Then<'a> {
+    state: &'a State,
+    table: &'a Table,
     at: Timestamp,
-    against: &mut Vec<String>,
-) -> Vec<NodeName> {
-    let serving: Vec<&NodeName> = state.names.keys().filter(|node| table.serves(node, &question.what)).collect();
-    if serving.is_empty() {
-        against.push(format!("`{}` listened nowhere", question.what));
-    }
-    believed(state, table, serving, at, against)
+    against: Vec<String>,
 }
 
-fn believed(
-    state: &State,
-    table: &Table,
-    nodes: Vec<&NodeName>,
-    at: Timestamp,
-    against: &mut Vec<String>,
-) -> Vec<NodeName> {
-    let mut good = Vec::new();
-    for node in nodes {
-        match state.believed(node, table.leaf(node), at) {
-            Ok(()) => good.push(node.clone()),
-            Err(why) => against.push(why.to_string()),
+impl Then<'_> {
+    /// The machines that could speak for her and were believed.
+    fn homes(&mut self, question: &Question) -> Vec<NodeName> {
+        let who = &question.who;
+        let all: Vec<NodeName> = match who.node_name() {
+            Some(own) => vec![own],
+            None => self.state.names.keys().filter(|node| self.table.is_home(node, who)).cloned().collect(),
+        };
+        let here: Vec<&NodeName> =
+            all.iter().filter(|node| question.from.as_ref().is_none_or(|from| from == *node)).collect();
+        match (&question.from, here.is_empty(), all.is_empty()) {
+            (Some(from), true, false) => self.against.push(format!("{} was not at home on `{from}`", words(who))),
+            (_, true, _) => self.against.push(format!("{} was at home on no node", words(who))),
+            (_, false, _) => {}
         }
+        self.believed(&here)
     }
-    good
+
+    fn servers(&mut self, question: &Question) -> Vec<NodeName> {
+        let (state, table) = (self.state, self.table);
+        let serving: Vec<&NodeName> = state.names.keys().filter(|node| table.serves(node, &question.what)).collect();
+        if serving.is_empty() {
+            self.against.push(format!("`{}` listened nowhere", question.what));
+        }
+        self.believed(&serving)
+    }
+
+    fn believed(&mut self, nodes: &[&NodeName]) -> Vec<NodeName> {
+        let mut good = Vec::new();
+        for node in nodes {
+            match self.state.believed(node, self.table.leaf(node), self.at) {
+                Ok(()) => good.push((*node).clone()),
+                Err(why) => self.against.push(why.to_string()),
+            }
+        }
+        good
+    }
 }
 
 /// Whether a machine can matter to the answer, in any of these maps.
