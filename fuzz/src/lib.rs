@@ -4,5 +4,6 @@
 pub mod cast;
 pub mod sealing;
 pub mod laws;
+pub mod pieces;
 pub mod harbor;
 pub mod targets;

@@ -18,12 +18,14 @@ pub mod carried;
 pub mod socks;
 pub mod dns_query;
 pub mod tunnel_frame;
+pub mod age_header;
+pub mod backup_tar;
 
 pub type Check = fn(&[u8]) -> bool;
 pub type Seeds = fn() -> Vec<Vec<u8>>;
 
 /// All of them. Each has a program of its own name in `fuzz_targets`.
-pub const ALL: [(&str, Seeds, Check); 18] = [
+pub const ALL: [(&str, Seeds, Check); 20] = [
     ("invite_code", invite_code::seeds, invite_code::check),
     ("enroll_request", enroll_request::seeds, enroll_request::check),
     ("certificate_request", certificate_request::seeds, certificate_request::check),
@@ -42,6 +44,8 @@ pub const ALL: [(&str, Seeds, Check); 18] = [
     ("socks", socks::seeds, socks::check),
     ("dns_query", dns_query::seeds, dns_query::check),
     ("tunnel_frame", tunnel_frame::seeds, tunnel_frame::check),
+    ("age_header", age_header::seeds, age_header::check),
+    ("backup_tar", backup_tar::seeds, backup_tar::check),
 ];
 
 /// Real objects must get to the end, or the target would look at nothing and nobody would notice.

@@ -1,7 +1,16 @@
-//! What carriers send before TLS begins: WebSocket frames, and PROXY headers. All at once or byte by byte, it says the same.
+//! What carriers send before TLS begins: requests for a WebSocket, its frames, and PROXY headers. All at once or byte by
+//! byte, it says the same.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use tunnel::stream::proxy_header;
+use wire::carry::agree;
 use wire::carry::frame::{Decoder, From, Kind, encode};
-use wire::carry::proxied::{Read, parse};
+use wire::carry::proxied::{Read, Whose, parse};
+
+/// What makes a request one for a WebSocket.
+const ASKED: [&str; 4] = ["upgrade", "connection", "sec-websocket-version", "sec-websocket-key"];
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut masked = vec![b'c'];
@@ -25,14 +34,18 @@ pub fn seeds() -> Vec<Vec<u8>> {
         first,
         b"pPROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n".to_vec(),
         b"pPROXY UNKNOWN\r\n".to_vec(),
+        b"hUpgrade: websocket\nConnection: keep-alive, Upgrade\nSec-WebSocket-Version: 13\n\
+          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n"
+            .to_vec(),
     ]
 }
 
-/// Frames of a client after `c`, of a server after `s`, a PROXY header after anything else.
+/// Frames of a client after `c`, of a server after `s`, headers after `h`, a PROXY header after anything else.
 pub fn check(data: &[u8]) -> bool {
     match data.split_first() {
         Some((b'c', frames)) => decodes(From::Client, frames),
         Some((b's', frames)) => decodes(From::Server, frames),
+        Some((b'h', lines)) => agrees(lines),
         Some((_, header)) => introduces(header),
         None => false,
     }
@@ -66,6 +79,41 @@ fn decodes(from: From, frames: &[u8]) -> bool {
     true
 }
 
+/// A request, by its headers: one that is answered has all that makes it one.
+fn agrees(lines: &[u8]) -> bool {
+    let mut headers = HeaderMap::new();
+    for line in lines.split(|byte| *byte == b'\n').take(64) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value.trim_ascii()));
+        if let (Ok(name), Ok(value)) = parsed {
+            headers.append(name, value);
+        }
+    }
+    let Ok(answer) = agree(&headers) else {
+        return false;
+    };
+    assert_eq!(answer.status(), 101);
+    assert_eq!(answer.headers()["sec-websocket-accept"].len(), 28, "a sum, and nothing of the request");
+    for name in ASKED {
+        let mut less = headers.clone();
+        less.remove(name);
+        assert!(agree(&less).is_err(), "without `{name}`");
+    }
+    true
+}
+
+/// What the tunnel tells a service of this caller is read as the same caller.
+fn passes_on(caller: std::net::IpAddr) {
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
+    let (who, node) = ("spiffe://harbor/user/ann".parse().expect("an id"), "web-1".parse().expect("a name"));
+    let told = proxy_header::v2(Some(SocketAddr::new(caller, 9)), at, &who, &node);
+    let Ok(Read::Whole(Whose::Client(read))) = parse(&told) else {
+        panic!("our own header of {caller} is not read");
+    };
+    assert_eq!(read.to_canonical(), caller.to_canonical());
+}
+
 fn introduces(header: &[u8]) -> bool {
     let mut have = 0;
     loop {
@@ -73,6 +121,9 @@ fn introduces(header: &[u8]) -> bool {
             Err(_) => return false,
             Ok(Read::Whole(whose)) => {
                 assert_eq!(parse(&header[..have]), Ok(Read::Whole(whose)));
+                if let Whose::Client(caller) = whose {
+                    passes_on(caller);
+                }
                 return true;
             }
             Ok(Read::More(more)) => {

@@ -1,6 +1,9 @@
-//! What programs say in SOCKS5. Each reader is fed as a socket feeds it: exactly so many bytes as it asks for.
+//! What programs say to us in SOCKS5, and what a proxy answers us. Each reader is fed as a socket feeds it: exactly so many
+//! bytes as it asks for.
 
+use crate::pieces::{Pieces, now};
 use tunnel::local::socks_words::{BadWords, Login, Parsed, SocksAddress, greeting, login, request};
+use wire::carry::socks::connect;
 
 /// The longest of all: a user and a password.
 const LONGEST: usize = 513;
@@ -19,12 +22,16 @@ pub fn seeds() -> Vec<Vec<u8>> {
         vec![b'r', 5, 2, 0, 1, 127, 0, 0, 1, 0, 80],
         [b"r\x05\x03\x00\x04".as_slice(), &[0; 18]].concat(),
         b"l\x01\x08password\x03sea".to_vec(),
+        b"p\x05\x00\x05\x00\x00\x01\x7f\x00\x00\x01\x1d\x13and what follows".to_vec(),
+        b"p\x05\x00\x05\x00\x00\x03\x04here\x1d\x13".to_vec(),
+        [b"p\x05\x00\x05\x00\x00\x04".as_slice(), &[0; 18]].concat(),
     ]
 }
 
-/// A greeting after `g`, a login after `l`, a request after anything else.
+/// A greeting after `g`, a login after `l`, a proxy's answers after `p`, a request after anything else.
 pub fn check(data: &[u8]) -> bool {
     match data.split_first() {
+        Some((b'p', words)) => answered(words),
         Some((b'g', words)) => feed(words, greeting).is_some(),
         Some((b'l', words)) => {
             let found = feed(words, login);
@@ -45,6 +52,32 @@ pub fn check(data: &[u8]) -> bool {
         }
         None => false,
     }
+}
+
+/// Whatever a proxy says, it comes to an end, and what follows is the gateway's.
+fn answered(words: &[u8]) -> bool {
+    let run = |size| {
+        let mut proxy = Pieces::of(words, size);
+        let outcome = now(connect(&mut proxy, &"gw.example:7443".parse().expect("a host")));
+        (outcome.map_err(|why| why.to_string()), words.len() - proxy.data.len(), proxy.told)
+    };
+    let (outcome, used, told) = run(usize::MAX);
+    for size in [1, 3] {
+        assert_eq!((outcome.clone(), used, told.clone()), run(size), "in pieces of {size} it is the same");
+    }
+    assert!(used <= 2 + 4 + 1 + 255 + 2, "an answer is bounded");
+    let asked = b"\x05\x01\x00\x05\x01\x00\x03\x0agw.example\x1d\x13";
+    assert!(asked.starts_with(&told) && (told.len() == 3 || told.len() == asked.len()), "nothing else is said");
+    if outcome.is_ok() {
+        let rest = match words[5] {
+            1 => 4,
+            3 => 1 + usize::from(words[6]),
+            _ => 16,
+        };
+        assert_eq!((words[0], words[1], words[2], words[3]), (5, 0, 5, 0), "it said yes");
+        assert_eq!(used, 6 + rest + 2, "what follows is not touched");
+    }
+    outcome.is_ok()
 }
 
 fn feed<T: PartialEq + std::fmt::Debug>(words: &[u8], parse: fn(&[u8]) -> Result<Parsed<T>, BadWords>) -> Option<T> {

@@ -1,9 +1,7 @@
 //! What comes over a connection between two nodes: frames of words and of bytes. All at once or byte by byte, it says the
 //! same, and what was read is written as it was.
 
-use std::pin::{Pin, pin};
 use std::sync::LazyLock;
-use std::task::{Context, Poll, Waker};
 
 use identity::envelope::Envelope;
 use identity::head::Revocations;
@@ -12,13 +10,13 @@ use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use org::member::peer::Presented;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncRead, ReadBuf};
 use tunnel::frame::format::{FrameKind, header, read_header, read_words, words};
 use tunnel::frame::reader::{FrameReader, NoFrame};
 use wire::peer::{Declined, Hello, News, Open, Opened, SCHEMA};
 
 use crate::cast::{SIGNERS, ed, public};
 use crate::harbor::{HARBOR, head};
+use crate::pieces::{Pieces, now};
 
 static BY: LazyLock<(Envelope, MembersMap, NodeLeaf)> = LazyLock::new(|| {
     let leaf = NodeLeaf {
@@ -83,9 +81,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
 
 /// Frames, one after the other, to the end.
 pub fn check(data: &[u8]) -> bool {
-    let whole = run(Pieces { data, size: usize::MAX });
+    let whole = run(Pieces::of(data, usize::MAX));
     for size in [1, 3, 1000] {
-        assert_eq!(whole, run(Pieces { data, size }), "in pieces of {size} it is the same");
+        assert_eq!(whole, run(Pieces::of(data, size)), "in pieces of {size} it is the same");
     }
     whole.1 == data.len() && !whole.0.is_empty()
 }
@@ -137,35 +135,11 @@ fn holds<T: Serialize + DeserializeOwned>(kind: FrameKind, body: &[u8]) -> bool 
         // A short way to write something may become too long: refused, and never cut off.
         return false;
     };
-    let mut frames = FrameReader::new(Pieces { data: &written, size: 7 });
+    let mut frames = FrameReader::new(Pieces::of(&written, 7));
     let again: T = now(frames.words(kind)).expect("our own words");
     assert_eq!(words(kind, &again).expect("it was written before"), written);
     let other = if kind == FrameKind::Open { FrameKind::Opened } else { FrameKind::Open };
-    let mut frames = FrameReader::new(Pieces { data: &written, size: 7 });
+    let mut frames = FrameReader::new(Pieces::of(&written, 7));
     assert!(matches!(now(frames.words::<T>(other)), Err(NoFrame::Bad(_))), "nothing is taken for something else");
     true
-}
-
-/// So many bytes at a time.
-struct Pieces<'a> {
-    data: &'a [u8],
-    size: usize,
-}
-
-impl AsyncRead for Pieces<'_> {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
-        let count = self.size.min(to.remaining()).min(self.data.len());
-        let (now, later) = self.data.split_at(count);
-        to.put_slice(now);
-        self.data = later;
-        Poll::Ready(Ok(()))
-    }
-}
-
-/// Nothing here ever waits.
-fn now<T>(work: impl Future<Output = T>) -> T {
-    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(found) => found,
-        Poll::Pending => panic!("it waits for bytes that are there"),
-    }
 }

@@ -1,7 +1,7 @@
 //! A backup: an age file with a tar file in it, which holds an org's folder. What is in it, and how it is written.
 
 pub mod inside;
-pub(crate) mod tar;
+pub mod tar;
 mod pack;
 pub mod read;
 

@@ -2,7 +2,7 @@
 //! the gateway goes on inside.
 
 pub mod frame;
-pub(crate) mod socks;
+pub mod socks;
 pub mod proxied;
 pub mod way;
 

@@ -41,7 +41,7 @@ pub enum NoSocks {
 }
 
 /// Has the proxy at the other end of this stream connect it to a host.
-pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, to: &HostPort) -> Result<(), NoSocks> {
+pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, to: &HostPort) -> Result<(), NoSocks> {
     stream.write_all(&[VERSION, 1, NO_AUTHENTICATION]).await.map_err(NoSocks::BrokenOff)?;
     let mut chosen = [0; 2];
     stream.read_exact(&mut chosen).await.map_err(NoSocks::BrokenOff)?;
