@@ -13,7 +13,7 @@ pub mod state;
 
 // What goes over the network.
 mod transport;
-mod stream;
+pub mod stream;
 mod relay;
 mod dial;
 mod accept;

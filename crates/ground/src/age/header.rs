@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 /// The longest header that is read: room for a hundred recipients of any kind that there is.
-pub(crate) const MAX: usize = 64 << 10;
+pub const MAX: usize = 64 << 10;
 /// What unwrapping costs is paid before anything of the header is proven.
-pub(crate) const MAX_STANZAS: usize = 128;
+pub const MAX_STANZAS: usize = 128;
 /// Letters on a full line of a stanza's body.
 const COLUMNS: usize = 64;
 const ARMOR: &[u8] = b"-----BEGIN AGE ENCRYPTED FILE-----";
@@ -87,12 +87,12 @@ impl Header {
 }
 
 /// What the MAC is of, in a header that was read.
-pub(crate) fn covered_in(header: &[u8]) -> &[u8] {
+pub fn covered_in(header: &[u8]) -> &[u8] {
     header.get(..header.len().saturating_sub(AFTER_END)).unwrap_or_default()
 }
 
 /// What the MAC is of, in a header that is being written.
-pub(crate) fn covered(stanzas: &[Stanza]) -> Vec<u8> {
+pub fn covered(stanzas: &[Stanza]) -> Vec<u8> {
     let mut text = format!("{VERSION}\n");
     for stanza in stanzas {
         let body = encode(&stanza.body);
@@ -109,12 +109,12 @@ pub(crate) fn covered(stanzas: &[Stanza]) -> Vec<u8> {
     text.into_bytes()
 }
 
-pub(crate) fn encode(bytes: &[u8]) -> String {
+pub fn encode(bytes: &[u8]) -> String {
     STANDARD_NO_PAD.encode(bytes)
 }
 
 /// Without padding, and in no other than the one written form.
-pub(crate) fn decode(text: &str) -> Result<Vec<u8>, BadHeader> {
+pub fn decode(text: &str) -> Result<Vec<u8>, BadHeader> {
     STANDARD_NO_PAD.decode(text).map_err(|_| BadHeader::Malformed("there is something that is not base64"))
 }
 

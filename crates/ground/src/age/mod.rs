@@ -13,5 +13,5 @@
 
 pub(crate) mod bech32;
 pub mod keys;
-pub(crate) mod header;
+pub mod header;
 pub mod wrap;

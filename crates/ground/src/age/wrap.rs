@@ -12,9 +12,9 @@ use crate::passphrase::Passphrase;
 use crate::random::{self, NoRandomness};
 
 /// What a guess at a passphrase costs: 2 to this, times 1 KiB of memory and as much work. What `age` itself takes.
-pub(crate) const WORK: u8 = 18;
+pub const WORK: u8 = 18;
 /// A changed file must not make us allocate or wait without end: this is 1 GiB.
-pub(crate) const MAX_WORK: u8 = 20;
+pub const MAX_WORK: u8 = 20;
 
 const BY_SCRYPT: &str = "scrypt";
 const BY_X25519: &str = "X25519";
@@ -110,13 +110,13 @@ impl FileKey {
     }
 }
 
-pub(crate) fn for_passphrase(key: &FileKey, passphrase: &Passphrase, work: u8) -> Result<Stanza, NotWrapped> {
+pub fn for_passphrase(key: &FileKey, passphrase: &Passphrase, work: u8) -> Result<Stanza, NotWrapped> {
     let salt = random::bytes::<16>()?;
     let body = key.wrap(&stretch(passphrase, &salt, work).ok_or(NotWrapped::Kdf)?)?;
     Ok(Stanza { words: vec![BY_SCRYPT.to_owned(), header::encode(&salt), work.to_string()], body })
 }
 
-pub(crate) fn for_recipients(key: &FileKey, to: &[Recipient]) -> Result<Vec<Stanza>, NotWrapped> {
+pub fn for_recipients(key: &FileKey, to: &[Recipient]) -> Result<Vec<Stanza>, NotWrapped> {
     if !(1..=header::MAX_STANZAS).contains(&to.len()) {
         return Err(NotWrapped::HowMany);
     }
@@ -141,7 +141,7 @@ pub fn opens(header: &Header) -> Result<Opens, BadHeader> {
 }
 
 /// `written`: the header as it stands in the file.
-pub(crate) fn by_passphrase(header: &Header, written: &[u8], passphrase: &Passphrase) -> Result<FileKey, NotUnwrapped> {
+pub fn by_passphrase(header: &Header, written: &[u8], passphrase: &Passphrase) -> Result<FileKey, NotUnwrapped> {
     let (Opens::Passphrase, Some(stanza)) = (opens(header)?, header.stanzas.first()) else {
         return Err(NotUnwrapped::NeedsIdentity);
     };
@@ -159,7 +159,7 @@ pub(crate) fn by_passphrase(header: &Header, written: &[u8], passphrase: &Passph
     FileKey::unwrap(body, &key).ok_or(NotUnwrapped::WrongPassphrase)?.check(header, written)
 }
 
-pub(crate) fn by_identities(header: &Header, written: &[u8], identities: &[Identity]) -> Result<FileKey, NotUnwrapped> {
+pub fn by_identities(header: &Header, written: &[u8], identities: &[Identity]) -> Result<FileKey, NotUnwrapped> {
     if opens(header)? == Opens::Passphrase {
         return Err(NotUnwrapped::NeedsPassphrase);
     }

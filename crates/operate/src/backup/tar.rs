@@ -3,9 +3,9 @@
 
 use identity::time::Timestamp;
 
-pub(crate) const BLOCK: usize = 512;
+pub const BLOCK: usize = 512;
 /// Two empty blocks end it.
-pub(crate) const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
+pub const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 /// Eleven octal digits.
 const MAX_SIZE: u64 = 0o777_7777_7777;
 /// The records before an entry whose names are long; other writers put times there, too.
@@ -57,7 +57,7 @@ pub struct Entry {
 }
 
 /// The header of one entry: a block, or more if its names are long.
-pub(crate) fn header(entry: &Entry, mode: u32, at: Timestamp) -> Result<Vec<u8>, BadTar> {
+pub fn header(entry: &Entry, mode: u32, at: Timestamp) -> Result<Vec<u8>, BadTar> {
     let (letter, size, target) = match &entry.kind {
         Kind::File { size } if *size > MAX_SIZE => return Err(BadTar::TooLarge(entry.path.clone())),
         Kind::File { size } => (b'0', *size, ""),
@@ -84,13 +84,13 @@ pub(crate) fn header(entry: &Entry, mode: u32, at: Timestamp) -> Result<Vec<u8>,
 }
 
 /// What fills the last block of a file.
-pub(crate) fn padding(size: u64) -> impl Iterator<Item = u8> {
+pub fn padding(size: u64) -> impl Iterator<Item = u8> {
     let over = usize::try_from(size % BLOCK as u64).unwrap_or_default();
     std::iter::repeat_n(0, (BLOCK - over) % BLOCK)
 }
 
 /// The next entry; nothing at the end. `fill` is asked for the bytes of headers alone.
-pub(crate) fn next<E: From<BadTar>>(mut fill: impl FnMut(&mut [u8]) -> Result<(), E>) -> Result<Option<Entry>, E> {
+pub fn next<E: From<BadTar>>(mut fill: impl FnMut(&mut [u8]) -> Result<(), E>) -> Result<Option<Entry>, E> {
     let mut block = Block([0; BLOCK]);
     fill(&mut block.0)?;
     if block.0 == [0; BLOCK] {

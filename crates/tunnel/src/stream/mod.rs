@@ -1,6 +1,6 @@
 //! One stream: let in, carried, and ended.
 
-pub(crate) mod proxy_header;
+pub mod proxy_header;
 pub(crate) mod end;
 mod progress;
 mod far;
