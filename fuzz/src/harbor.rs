@@ -11,10 +11,10 @@ use identity::principal::{Kind, NodeName};
 use identity::signers::{Quorum, Signer, SignerSet};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
-use org::invite::admission::{Claim, ClaimAuthority, Leave, SealKey};
-use org::ledger::entry::{Action, SignedEntry};
 use org::founding::{Founding, FoundingRecord};
+use org::invite::admission::{Claim, ClaimAuthority, Leave, SealKey};
 use org::invite::{Approval, Invite, InviteKind, Right, Uses};
+use org::ledger::entry::{Action, SignedEntry};
 use org::state::State;
 
 use crate::cast::{self, GATEWAYS, NOW, SIGNERS, ed, node_key, public};

@@ -229,9 +229,10 @@ impl Place {
     /// The state of a node as the operator sees it.
     pub fn state_of(&self, node: &str) -> Option<String> {
         let nodes = self.facts(&["node", "list"]);
-        // A key that is over may stand under the name of one that came in the same second.
+        // A key that is over, or that waits, may stand under the name of the one that has it.
+        let rank = |row: &Value| row["state"].as_str().map(|state| (state != "revoked", state != "waiting"));
         let named = nodes.as_array()?.iter().filter(|row| row["name"] == node);
-        named.max_by_key(|row| row["state"] != "revoked")?["state"].as_str().map(str::to_owned)
+        named.max_by_key(|row| rank(row))?["state"].as_str().map(str::to_owned)
     }
 }
 

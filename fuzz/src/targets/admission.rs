@@ -5,8 +5,8 @@ use identity::id::OrgId;
 use identity::key::PublicKey;
 use org::invite::admission::{Claim, ClaimAuthority};
 use org::invite::approve::{Decision, Verdict, Waiver};
-use org::ledger::entry::{Action, Entry, SignedEntry};
 use org::invite::{Approval, Invite};
+use org::ledger::entry::{Action, Entry, SignedEntry};
 use org::ledger::evidence::Evidence;
 
 use crate::cast::{GATEWAYS, NOW, public};

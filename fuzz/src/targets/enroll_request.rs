@@ -8,9 +8,9 @@ use identity::id::{Digest, KeyId};
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::invite::admission::{Claim, ClaimAuthority, Purpose, Transcript};
 use org::enroll::{Attempt, Verdict, check_name_is_free, consider};
 use org::invite::Approval;
+use org::invite::admission::{Claim, ClaimAuthority, Purpose, Transcript};
 use wire::enroll::{EnrollRequest, SvidRequest};
 
 use crate::cast::{NOW, ed, node_key, public};

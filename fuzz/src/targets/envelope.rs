@@ -8,11 +8,11 @@ use identity::envelope::{Envelope, Payload};
 use identity::head::Head;
 use identity::key::PublicKey;
 use identity::signers::Succession;
+use org::founding::FoundingRecord;
+use org::invite::Invite;
 use org::invite::admission::{Claim, Leave};
 use org::ledger::entry::Entry;
-use org::founding::FoundingRecord;
 use org::ledger::frontier::Tip;
-use org::invite::Invite;
 
 use crate::cast::{NOW, SIGNERS, public};
 use crate::harbor::{HARBOR, Harbor, bundle, claim, quorum};

@@ -8,7 +8,7 @@ const STEPS: [u32; 5] = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd, 0x2
 const CHECK: usize = 6;
 
 /// In small letters, as `prefix` must be.
-pub fn encode(prefix: &str, bytes: &[u8]) -> String {
+pub(crate) fn encode(prefix: &str, bytes: &[u8]) -> String {
     let mut fives = to_fives(bytes);
     let sum = checksum(prefix, fives.iter().copied().chain([0; CHECK])) ^ 1;
     fives.extend((0..CHECK).rev().map(|place| low_bits(sum >> (5 * place))));
@@ -17,7 +17,7 @@ pub fn encode(prefix: &str, bytes: &[u8]) -> String {
 }
 
 /// The prefix in small letters, and the bytes. Nothing if it is mistyped, of mixed case, or has another written form.
-pub fn decode(text: &str) -> Option<(String, Zeroizing<Vec<u8>>)> {
+pub(crate) fn decode(text: &str) -> Option<(String, Zeroizing<Vec<u8>>)> {
     let mixed = text.contains(|c: char| c.is_ascii_lowercase()) && text.contains(|c: char| c.is_ascii_uppercase());
     if mixed || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return None;

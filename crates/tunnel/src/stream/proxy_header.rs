@@ -23,12 +23,7 @@ const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 
 /// To be sent before anything else. `source` is where the peer was seen; nothing, if it came by a relay.
-pub fn v2(
-    source: Option<SocketAddr>,
-    destination: SocketAddr,
-    principal: &Principal,
-    node: &NodeName,
-) -> Vec<u8> {
+pub fn v2(source: Option<SocketAddr>, destination: SocketAddr, principal: &Principal, node: &NodeName) -> Vec<u8> {
     let (family, mut rest) = match source {
         Some(source) => addresses(source, destination),
         None => (UNKNOWN, Vec::new()),
