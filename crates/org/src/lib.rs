@@ -29,6 +29,7 @@ pub mod head;
 pub mod trust;
 pub mod decide;
 pub mod conclude;
+pub mod settle;
 pub mod enroll;
 pub mod grant;
 pub mod take;

@@ -1,14 +1,18 @@
 //! Who signs, as this replica has it.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use identity::envelope::{Envelope, Payload as _};
 use identity::id::Digest;
 use identity::principal::SignerName;
 use identity::signers::{Recovery, Signer, SignerSet, Word};
 use identity::time::Timestamp;
 
+use crate::ledger::heads::Held;
 use crate::ledger::signers::Signers;
 use crate::ledger::step::Step;
-use crate::state::State;
+use crate::state::{HeadRecord, State};
 
 /// As many as a machine keeps in sight. Every caller is told of each: without a bound, whoever has the recovery keys
 /// could make answers so long that nobody could read them, and so keep the signers from objecting.
@@ -40,7 +44,10 @@ impl State {
     pub fn signer_chain(&self, version: u64) -> Vec<Envelope> {
         let told = self.head().map_or(1, |record| record.head.signers.version);
         let steps = self.path().filter(|step| step.to.version > version && step.to.version <= told);
-        steps.flat_map(|step| self.settled_by(step).chain([step])).map(|step| step.envelope.clone()).collect()
+        // One of those that signed another together may have been in force here.
+        let mut once = BTreeSet::new();
+        let steps = steps.flat_map(|step| self.settled_by(step).chain([step])).filter(|step| once.insert(step.digest));
+        steps.map(|step| step.envelope.clone()).collect()
     }
 
     /// The same, and while two sets claim one place, what leads to each, and out: whoever is shown an older head than theirs
@@ -52,12 +59,15 @@ impl State {
     }
 
     /// The steps to sets that claimed one place until this one: whoever follows one of them, and has not heard of the
-    /// other, would not know that it is settled.
+    /// other, would not know that it is settled, nor who had to sign that.
     fn settled_by<'a>(&'a self, way_out: &'a Step) -> impl Iterator<Item = &'a Step> {
-        let rivals = self.replica.steps.values().filter(|step| {
+        let seen = || self.replica.steps.values().filter(|step| self.replica.sights.contains_key(&step.digest));
+        let recovered = seen().filter(|step| {
             way_out.settles && step.previous == way_out.previous && step.to.version < way_out.to.version
         });
-        rivals.filter(|step| self.replica.sights.contains_key(&step.digest)).take(MAX_OPEN)
+        let together = way_out.follows().filter(|_| !way_out.also.is_empty());
+        let agreed = together.filter_map(move |id| seen().find(|step| step.to.id == id));
+        recovered.take(MAX_OPEN).chain(agreed)
     }
 
     /// Sets that claim one place, or did until it was settled: what they signed is told of, and their names are taken.
@@ -72,6 +82,21 @@ impl State {
             Signers::InForce(_) => &[],
             Signers::Frozen(frozen) => &frozen.rivals,
         }
+    }
+
+    /// The heads that they signed, the highest first.
+    pub fn claimed_heads(&self) -> Vec<&HeadRecord> {
+        let of_rival = |record: &&HeadRecord| self.rivals().iter().any(|set| Held::Whole(record).is_of(set));
+        let mut heads: Vec<&HeadRecord> = self.replica.heads.values().filter(of_rival).collect();
+        heads.sort_by_key(|record| Reverse(Held::Whole(record).rank()));
+        heads
+    }
+
+    /// Since when one of them is known here.
+    pub fn claimed_since(&self, set: &SignerSet) -> Option<Timestamp> {
+        let steps = self.replica.steps.values().filter(|step| step.to.id == set.id);
+        let since = steps.filter_map(|step| self.replica.sights.get(&step.digest)).min();
+        since.map(|since| self.replica.shown(*since))
     }
 
     /// Every set from the first to the one in force.

@@ -17,6 +17,7 @@ mod looking_back;
 mod meeting;
 mod parsing;
 mod governing;
+mod settling;
 mod taking_back;
 mod attacks;
 mod spending;

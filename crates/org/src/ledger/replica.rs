@@ -176,21 +176,25 @@ impl Replica {
         Ok(self.sights.len() > before)
     }
 
-    /// Steps that lead from the founders' set to this one, by signatures alone; of several the lowest digests.
+    /// Steps that lead from the founders' set to this one, by signatures alone; of several the lowest digests. To one that
+    /// rivals signed together, those that lead to each of them, too.
     pub fn path_to(&self, set: SignersRef) -> Option<Vec<&Step>> {
         let sets = self.sets();
-        let mut path = Vec::new();
-        let mut at = set;
-        while at != self.basis.first.as_ref() {
+        let (mut path, mut edge) = (BTreeMap::new(), vec![set]);
+        while let Some(at) = edge.pop() {
+            let place = (at.version, at.id);
+            if at == self.basis.first.as_ref() || path.contains_key(&place) {
+                continue;
+            }
             let leads = |step: &&Step| step.to.as_ref() == at && self.is_signed(step, &sets);
             // Versions fall on the way back: it ends.
-            let before = |step: &Step| Some(sets.get(&step.previous)?.as_ref()).filter(|it| it.version < at.version);
+            let lower = |id: Digest| Some(sets.get(&id)?.as_ref()).filter(|it| it.version < at.version);
+            let before = |step: &Step| step.follows().map(lower).collect::<Option<Vec<_>>>();
             let (step, before) = self.steps.values().filter(leads).find_map(|step| Some((step, before(step)?)))?;
-            path.push(step);
-            at = before;
+            path.insert(place, step);
+            edge.extend(before);
         }
-        path.reverse();
-        Some(path)
+        Some(path.into_values().collect())
     }
 
     /// Of steps that are on no way to the signers in force, only as many as are still asked of: whoever held a set's keys
@@ -258,7 +262,7 @@ impl Replica {
 
     /// The founders' set, and those to which signatures lead from it, whether they are in force or not, by their ids: of
     /// others any stranger could speak.
-    fn sets(&self) -> BTreeMap<Digest, SignerSet> {
+    pub fn sets(&self) -> BTreeMap<Digest, SignerSet> {
         let mut sets = BTreeMap::from([(self.basis.first.id, self.basis.first.clone())]);
         let mut after: BTreeMap<Digest, Vec<&Step>> = BTreeMap::new();
         for step in self.steps.values() {

@@ -250,10 +250,8 @@ impl<'a> Walk<'a> {
     fn kind_of(&self, step: &Step) -> Option<Kind> {
         let one_on = self.at.version.checked_add(1) == Some(step.to.version);
         let two_on = self.at.version.checked_add(2) == Some(step.to.version);
-        // What several rivals signed together follows any one of them where a person has settled it.
-        let together = self.is_settled(step.to.id) && step.follows().any(|id| id == self.at.id);
-        let alone = step.previous == self.at.id && step.also.is_empty();
-        let fits = (alone || together) && !step.brings_back(&self.gone);
+        // What several rivals signed together each of them signed: it follows whichever of them is in force here.
+        let fits = step.follows().any(|id| id == self.at.id) && !step.brings_back(&self.gone);
         match step.word {
             Word::Signers if fits && one_on => step.is_signed_by(&self.at.quorum).then_some(Kind::Own),
             // A way out of a freeze that is none here is a recovery like any other.
@@ -333,7 +331,7 @@ impl<'a> Walk<'a> {
         let ids = || rivals.iter().map(|it| it.to.id);
         match step.word {
             Word::Signers => {
-                let named: BTreeSet<Digest> = std::iter::once(step.previous).chain(step.also.iter().copied()).collect();
+                let named: BTreeSet<Digest> = step.follows().collect();
                 let all = named == ids().collect() && rivals.iter().all(|it| step.is_signed_by(&it.to.quorum));
                 (two_on && all).then_some(Candidate { at: seen.max(since), step })
             }
@@ -398,7 +396,7 @@ fn settled(basis: &Basis, steps: &[Step]) -> BTreeSet<Digest> {
 
 /// Signed by whom it would have to be, were `set` in force.
 fn follows(basis: &Basis, step: &Step, set: &SignerSet) -> bool {
-    let named = step.previous == set.id || step.also.contains(&set.id);
+    let named = step.follows().any(|id| id == set.id);
     let higher = step.to.version > set.version && step.to.version <= set.version.saturating_add(2);
     let by = match step.word {
         Word::Signers => &set.quorum,
