@@ -27,7 +27,7 @@ pub use file::{KnownFile, Seen};
 #[derive(Debug, Clone)]
 pub struct Known {
     pub founding: Founding,
-    /// The steps from set 1 to `signers`.
+    /// The steps from set 1 to `signers`; where rivals signed one set together, to each of them, too.
     pub chain: Vec<Envelope>,
     /// The set that signed the head.
     pub signers: SignerSet,
@@ -156,7 +156,7 @@ impl Known {
         Roots::from_certificates(trusted.then(|| founders.into()).into_iter().collect())
     }
 
-    /// Every signer set from the first to the one in force.
+    /// Every signer set from the first to the one in force, with rivals that signed one together.
     pub fn signer_sets(&self) -> Vec<SignerSet> {
         let path = self.replica.path_to(self.signers.as_ref()).unwrap_or_default();
         std::iter::once(self.founding.first_signers()).chain(path.into_iter().map(|step| step.to.clone())).collect()
@@ -414,6 +414,11 @@ impl Known {
     /// The sets that claim one place, if two do.
     pub fn rivals(&self, now: Timestamp) -> Vec<SignerSet> {
         self.frozen(now).map(|frozen| frozen.rivals).unwrap_or_default()
+    }
+
+    /// A set to which signatures lead, whatever became of it.
+    pub fn set(&self, id: Digest) -> Option<SignerSet> {
+        self.replica.sets().remove(&id)
     }
 
     /// A step that was seen here, whatever became of it.
