@@ -23,7 +23,7 @@ pub struct Waiting {
 
 #[derive(Debug, Serialize)]
 pub struct NeedTold {
-    pub what: &'static str,
+    pub what: String,
     pub threshold: usize,
     pub signed: Vec<String>,
     pub others: Vec<String>,
@@ -32,7 +32,7 @@ pub struct NeedTold {
 impl From<&Need> for NeedTold {
     fn from(need: &Need) -> Self {
         Self {
-            what: need.what,
+            what: need.what.clone(),
             threshold: need.quorum.threshold(),
             signed: need.signed.iter().map(ToString::to_string).collect(),
             others: need.others().into_iter().map(ToString::to_string).collect(),

@@ -409,6 +409,7 @@ mod tests {
     #[test]
     fn whoever_meets_a_freeze_hears_what_ends_it() {
         for (source, cure) in [
+            (BadKnowledge::Frozen { steps: Vec::new() }, "freehold signer settle"),
             (BadKnowledge::Frozen { steps: Vec::new() }, "freehold recover --signer NAME"),
             (BadKnowledge::Parted, "a machine then joins again"),
         ] {

@@ -44,6 +44,7 @@ pub mod roots;
 pub mod gateway;
 pub mod replace;
 pub mod signers;
+pub mod settle;
 pub mod over;
 pub mod suspend;
 pub mod waive;

@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use ground::clock;
 use ground::file::{self, Access, FileError};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{BadHead, Cause, Head, SignedHead};
 use identity::id::{Digest, OrgId};
 use identity::principal::{OrgName, SignerName};
-use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, SignersRef};
+use identity::signers::{BrokenChain, Quorum, SignerSet, SignersRef, Word};
 use identity::time::Timestamp;
 use org::approve::Waiver;
 use org::invite::Invite;
 use org::ledger::step::Step;
 use org::release::{BadRelease, Release};
 use serde::{Deserialize, Serialize};
+use wire::freeze::names;
 use wire::known::Known;
 
 use crate::handed::Handed;
@@ -67,10 +69,12 @@ pub enum BadPending {
     Key(#[from] KeyError),
 }
 
-/// One object inside, and who must sign it.
+/// One object inside, and who must sign it. Of one that several sets must sign there are several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    pub what: &'static str,
+    pub what: String,
+    /// Its place among the objects.
+    object: usize,
     pub quorum: Quorum,
     pub signed: Vec<SignerName>,
 }
@@ -133,7 +137,8 @@ impl Pending {
         }
         match self.handed.0.as_slice() {
             objects if !objects.is_empty() && objects.iter().all(stands_alone) => {
-                Ok(objects.iter().map(|object| need(what(object), &known.signers.quorum, object)).collect())
+                let needs = objects.iter().enumerate();
+                Ok(needs.map(|(nth, object)| need(what(object), &known.signers.quorum, (nth, object))).collect())
             }
             [with @ .., head] if head.kind() == Head::KIND => head_needs(known, head, with),
             _ => Err(BadPending::NothingToSign),
@@ -147,9 +152,9 @@ impl Pending {
 
     /// Adds what the keys at hand can add. Returns who signed anew.
     pub fn sign(&mut self, known: &Known, keys: &SignerKeys) -> Result<BTreeSet<SignerName>, BadPending> {
-        let needs = self.needs(known)?;
         let mut fresh = BTreeSet::new();
-        for (envelope, need) in self.handed.0.iter_mut().zip(needs) {
+        for need in self.needs(known)? {
+            let Some(envelope) = self.handed.0.get_mut(need.object) else { continue };
             let signed = keys.add(envelope, &need.quorum)?;
             fresh.extend(signed.into_iter().filter(|name| !need.signed.contains(name)));
         }
@@ -177,10 +182,11 @@ fn what(object: &Envelope) -> &'static str {
     if object.kind() == Waiver::KIND { "waiver" } else { "invite" }
 }
 
-fn need(what: &'static str, quorum: &Quorum, envelope: &Envelope) -> Need {
+fn need(what: impl Into<String>, quorum: &Quorum, (object, envelope): (usize, &Envelope)) -> Need {
     let keys = envelope.signers_among(&quorum.keys());
     let signed = quorum.signers().iter().filter(|signer| keys.contains(&signer.key));
-    Need { what, quorum: quorum.clone(), signed: signed.map(|signer| signer.name.clone()).collect() }
+    let signed = signed.map(|signer| signer.name.clone()).collect();
+    Need { what: what.into(), object, quorum: quorum.clone(), signed }
 }
 
 /// What a file with such a head is called by.
@@ -208,15 +214,16 @@ const fn named(cause: &Cause) -> &'static str {
 /// What comes with a head first, then the head.
 fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<Need>, BadPending> {
     let (body, current): (Head, _) = (head.peek(Some(known.org()))?, &known.signers.quorum);
+    let last = (with.len(), head);
     if let (Cause::SignersInstall, [step]) = (&body.cause, with) {
-        let next = next_step(known, step)?;
+        let (next, by) = next_step(known, step)?;
         check_signers(&body, next.to.as_ref())?;
         // What settles between two sets leaves the head of one of them, perhaps the one that was followed here.
         if !next.settles {
             check_head(known, head, next.to.as_ref())?;
         }
-        let by = if step.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
-        return Ok(vec![need("signer set", by, step), need("its first head", &next.to.quorum, head)]);
+        let needs = by.into_iter().map(|(what, quorum)| need(what, &quorum, (0, step)));
+        return Ok(needs.chain([need("its first head", &next.to.quorum, last)]).collect());
     }
     check_head(known, head, known.signers.as_ref())?;
     match (&body.cause, with) {
@@ -226,15 +233,15 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
             if body.release != Some(release.digest()) || told.number != *number {
                 return Err(BadPending::OtherRelease);
             }
-            Ok(vec![need("release", current, release), need("head that names it", current, head)])
+            Ok(vec![need("release", current, (0, release)), need("head that names it", current, last)])
         }
         (Cause::TrustPublish(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_), [bundle]) => {
-            Ok(vec![need("trust bundle", current, bundle), need("head that turns trust", current, head)])
+            Ok(vec![need("trust bundle", current, (0, bundle)), need("head that turns trust", current, last)])
         }
-        (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => Ok(vec![need("head that turns trust", current, head)]),
+        (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => Ok(vec![need("head that turns trust", current, last)]),
         (Cause::GatewayReopen { .. }, invites) if invites.iter().all(|it| it.kind() == Invite::KIND) => {
-            let invites = invites.iter().map(|invite| need("invite", current, invite));
-            Ok(invites.chain([need("head", current, head)]).collect())
+            let invites = invites.iter().enumerate().map(|(nth, invite)| need("invite", current, (nth, invite)));
+            Ok(invites.chain([need("head", current, last)]).collect())
         }
         (
             Cause::Founding
@@ -250,21 +257,40 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
             | Cause::FleetRollback { .. }
             | Cause::PrincipalRevoke { .. },
             [],
-        ) => Ok(vec![need("head", current, head)]),
+        ) => Ok(vec![need("head", current, last)]),
         _ => Err(BadPending::OtherCause),
     }
 }
 
-/// The step to the set that would follow: the next one, or one that the recovery keys name where two sets claim its place.
-fn next_step(known: &Known, step: &Envelope) -> Result<Step, BadPending> {
+/// The step to the set that would follow, and whose thresholds must sign it: the next one; one that all sign who claim its
+/// place; or one that the recovery keys name where two do.
+fn next_step(known: &Known, step: &Envelope) -> Result<(Step, Vec<(String, Quorum)>), BadPending> {
     let step = Step::read(known.org(), step)?;
     let (now, found) = (&known.signers, step.to.version);
+    let by = |quorum: &Quorum| vec![("signer set".to_owned(), quorum.clone())];
     let settles = |set: &SignerSet| step.settles && step.previous == set.id && found == set.version + 2;
-    let follows = !step.settles && found == now.version + 1 && step.previous == now.id;
-    if follows || (found > now.version && known.signer_sets().iter().any(settles)) {
-        return Ok(step);
+    let recovered = step.word == Word::Recovery;
+    let alone = !step.settles && step.also.is_empty() && found == now.version + 1 && step.previous == now.id;
+    if alone || (found > now.version && known.signer_sets().iter().any(settles)) {
+        let quorum = if recovered { &known.founding.record.recovery } else { &now.quorum };
+        return Ok((step, by(quorum)));
+    }
+    if let Some(rivals) = rivals_of(known, &step) {
+        let by = rivals.iter().map(|set| (format!("signer set, for {}", names(set)), set.quorum.clone()));
+        return Ok((step, by.collect()));
     }
     Err(BrokenChain::NotASuccessor { known: now.version, found }.into())
+}
+
+/// The sets that a step follows together: all that claim one place here. Where none does any more, the one in force is among
+/// them, and signatures lead to the others.
+fn rivals_of(known: &Known, step: &Step) -> Option<Vec<SignerSet>> {
+    let sets: Vec<SignerSet> = step.follows().map(|id| known.set(id)).collect::<Option<_>>()?;
+    let here: BTreeSet<Digest> = known.rivals(clock::now()).iter().map(|set| set.id).collect();
+    let named: BTreeSet<Digest> = step.follows().collect();
+    let all = if here.is_empty() { named.contains(&known.signers.id) } else { named == here };
+    let next = sets.iter().all(|set| set.version.checked_add(1) == Some(step.to.version));
+    (all && next && !step.also.is_empty()).then_some(sets)
 }
 
 fn check_signers(head: &Head, signers: SignersRef) -> Result<(), BadPending> {

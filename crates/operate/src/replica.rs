@@ -8,6 +8,7 @@ use ground::clock;
 use ground::file::{self, FileError, Lock};
 use identity::envelope::Envelope;
 use identity::head::Head;
+use identity::id::Digest;
 use identity::key::PublicKey;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
@@ -222,18 +223,29 @@ impl<D: Desk> Session<D> {
         found.ok_or(OperateError::NotKept { what: "the head", digest: head.digest() })
     }
 
-    /// The members' map of the head in force, if it is not here: without it nobody is known to be listed.
+    /// The members' map of the head in force, if it is not here: without it nobody is known to be listed. Where several sets
+    /// claim one place, those of their heads, too: whoever settles it goes on from one of them.
     async fn fetch_map(&mut self, replica: &mut Replica) -> Result<(), OperateError> {
+        for root in replica.state.claimed_maps() {
+            if self.leaves_at_home(root).is_none() {
+                self.fetch(root).await?;
+            }
+        }
         let root = replica.state.head().and_then(|record| record.head.members);
         let Some(root) = root.filter(|_| replica.state.leaves().is_none()) else { return Ok(()) };
-        match self.published_as(root).await {
-            Ok(_) => {}
-            // It may come later, from another gateway.
-            Err(OperateError::NotKept { .. }) => return Ok(()),
-            Err(why) => return Err(why),
+        if self.fetch(root).await? {
+            replica.ledger.conclude(&mut replica.state, clock::now()).map_err(ReplicaError::from)?;
         }
-        replica.ledger.conclude(&mut replica.state, clock::now()).map_err(ReplicaError::from)?;
         Ok(())
+    }
+
+    /// False if it is not there: it may come later, from another gateway.
+    async fn fetch(&mut self, root: Digest) -> Result<bool, OperateError> {
+        match self.published_as(root).await {
+            Ok(_) => Ok(true),
+            Err(OperateError::NotKept { .. }) => Ok(false),
+            Err(why) => Err(why),
+        }
     }
 
     /// Hands the gateway what it lacks and this home has: entries, of its own chain, too, and the map of the head in force.
@@ -274,11 +286,15 @@ impl<D: Desk> Session<D> {
         Ok(())
     }
 
+    /// Of the head in force, and of those that are not while several sets claim one place.
     async fn hand_map(&mut self, replica: &Replica) -> Result<(), OperateError> {
-        let Some(root) = replica.state.head().and_then(|record| record.head.members) else { return Ok(()) };
-        let Some(leaves) = self.leaves_at_home(root) else { return Ok(()) };
-        let manifests = self.manifests_at_home(&leaves);
-        self.hand_in_leaves((root, &leaves, &manifests), None, &mut |_, _| {}).await
+        let own = replica.state.head().and_then(|record| record.head.members);
+        for root in own.into_iter().chain(replica.state.claimed_maps()) {
+            let Some(leaves) = self.leaves_at_home(root) else { continue };
+            let manifests = self.manifests_at_home(&leaves);
+            self.hand_in_leaves((root, &leaves, &manifests), None, &mut |_, _| {}).await?;
+        }
+        Ok(())
     }
 
     /// Brings the copy up to date, if it is not. Nothing that is asked of the gateway waits for it to succeed.

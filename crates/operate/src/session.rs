@@ -72,7 +72,7 @@ pub enum OperateError {
     #[error(transparent)]
     Pending(#[from] BadPending),
     #[error("the {what} needs {needed} signatures and has {found}")]
-    TooFew { what: &'static str, needed: usize, found: usize },
+    TooFew { what: String, needed: usize, found: usize },
 }
 
 fn lines(doubts: &[Distrust]) -> String {
@@ -337,7 +337,7 @@ impl<D: Desk> Session<D> {
             self.weigh_again(&turn).await?;
         }
         // Where it is not needed it does no good, and where it is, the gateway says what is missing.
-        let _staged = self.stage_again(&pending.handed).await;
+        let _staged = self.stage_again(pending).await;
         self.hand_over(pending.handed.clone(), correlation).await
     }
 

@@ -68,7 +68,7 @@ pub fn changed(quorum: &Quorum, change: &Change, threshold: Option<usize>) -> Re
 
 impl<D: Desk> Session<D> {
     /// A name stands for one key for ever: people know each other by it.
-    fn check_names(&self, quorum: &Quorum) -> Result<(), OperateError> {
+    pub(crate) fn check_names(&self, quorum: &Quorum) -> Result<(), OperateError> {
         let sets = self.known.signer_sets();
         let taken = |signer: &&Signer| {
             sets.iter().any(|old| old.quorum.key_of(&signer.name).is_some_and(|key| key != signer.key))

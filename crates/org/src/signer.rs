@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use identity::envelope::{Envelope, Payload as _};
+use identity::head::MOST_PREVIOUS;
 use identity::id::Digest;
 use identity::principal::SignerName;
 use identity::signers::{Recovery, Signer, SignerSet, Word};
@@ -90,6 +91,11 @@ impl State {
         let mut heads: Vec<&HeadRecord> = self.replica.heads.values().filter(of_rival).collect();
         heads.sort_by_key(|record| Reverse(Held::Whole(record).rank()));
         heads
+    }
+
+    /// The members' maps of these: whoever settles it goes on from one of them.
+    pub fn claimed_maps(&self) -> BTreeSet<Digest> {
+        self.claimed_heads().into_iter().take(MOST_PREVIOUS).filter_map(|record| record.head.members).collect()
     }
 
     /// Since when one of them is known here.

@@ -195,8 +195,8 @@ impl Examination {
                     self.push(Finding::wrong(
                         "signers",
                         "two signer sets claim one place: nothing is issued",
-                        "find out who signed the second: freehold audit; then settle it with two of the recovery phrases: \
-                         freehold recover --signer NAME",
+                        "find out who signed the second: freehold audit; then whoever signs for each of them settles it: \
+                         freehold signer settle; or two of the recovery phrases do: freehold recover --signer NAME",
                     ));
                 }
                 state.head().map(|record| record.head.clone())

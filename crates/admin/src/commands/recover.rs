@@ -38,7 +38,8 @@ use crate::words::confirm;
   freehold recover --wait                             begins or goes on, and waits for the moment
   freehold recover --cancel                           current signers who are not lost stop it
 
-Where two signer sets claim one place, the same command settles it for everybody, after the delay: neither signs any more.
+Where two signer sets claim one place, the same command settles it for everybody, after the delay: neither signs any more. If
+those who sign for both of them agree, they need no phrases and no delay: freehold signer settle.
 
 From the moment it begins, every machine and every operator that hears of it shouts, and counts the delay for itself.
 It can be stopped until then by the signers whom it would replace.")]

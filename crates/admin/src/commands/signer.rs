@@ -1,6 +1,7 @@
-//! `freehold signer list | new | add | replace | remove | threshold | hand-over`.
+//! `freehold signer list | new | add | replace | remove | threshold | settle | hand-over`.
 
 mod list;
+mod settle;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ use serde::Serialize;
 use wire::known::Known;
 
 use list::List;
+use settle::Settle;
 
 use crate::home::{Common, failure};
 use crate::waiting::{Left, foretell, leave, told};
@@ -43,6 +45,8 @@ pub enum SignerCommand {
     Remove(Remove),
     /// Change how many must agree
     Threshold(ThresholdTo),
+    /// Make one of several sets that claim one place
+    Settle(Settle),
     /// Move a signer's key to a home of its own
     HandOver(HandOver),
 }
@@ -56,6 +60,7 @@ impl SignerCommand {
             Self::Replace(replace) => replace.run(common).await,
             Self::Remove(remove) => remove.run(common).await,
             Self::Threshold(threshold) => threshold.run(common).await,
+            Self::Settle(settle) => Box::pin(settle.run(common)).await,
             Self::HandOver(hand_over) => hand_over.run(common),
         }
     }

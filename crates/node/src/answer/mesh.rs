@@ -237,9 +237,18 @@ async fn take(
     Ok(is_new)
 }
 
-/// If what the head in force names is not here yet, it is asked for again.
+/// If what the head in force names is not here yet, it is asked for again; while several signer sets claim one place, what
+/// their heads name, too.
 async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(), ExchangeError> {
-    let root = gateway.state().await.head().and_then(|record| record.head.members);
+    let (root, claimed) = {
+        let state = gateway.state().await;
+        (state.head().and_then(|record| record.head.members), state.claimed_maps())
+    };
+    for root in claimed {
+        if let Err(why) = fetch(gateway, line, root).await {
+            tracing::debug!(%root, why = describe(&why), "what is published could not be fetched yet");
+        }
+    }
     let shown = gateway.shelf.now().map(|published| published.root());
     if let Some(root) = root.filter(|root| shown != Some(*root)) {
         fetch(gateway, line, root).await?;

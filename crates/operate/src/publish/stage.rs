@@ -10,13 +10,15 @@ use identity::text::Bytes;
 use manifest::compile::Compiled;
 use org::ledger::draft::NotDrafted;
 use org::refusal::Refusal;
+use org::state::State;
 use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL};
 
 use crate::desk::{Desk, DeskError};
-use crate::handed::Handed;
 use crate::listing::Listing;
+use crate::pending::Pending;
 use crate::roll::Roll;
 use crate::session::{OperateError, Session};
+use crate::weigh::listed_by;
 
 type Told<'t> = &'t mut (dyn FnMut(usize, usize) + Send);
 /// A map: its root, its leaves, and the manifests that are at hand.
@@ -42,7 +44,7 @@ impl<D: Desk> Session<D> {
         let Some((leaves, roll)) = self.take_drafted() else { return Ok(Default::default()) };
         let root = MembersMap::of(&leaves).map_err(NotDrafted::from)?.root();
         self.stage_map(root, &leaves).await?;
-        let base = self.known.head.head.members;
+        let base = self.base();
         let before = base.map_or_else(|| Some(Vec::new()), |base| self.leaves_at_home(base));
         Ok((Some(roll), before.map(|before| Listing::between(base, &before, &leaves))))
     }
@@ -52,17 +54,27 @@ impl<D: Desk> Session<D> {
     }
 
     /// What waited for signatures may go to another gateway than the one that was handed its map.
-    pub(crate) async fn stage_again(&mut self, handed: &Handed) -> Result<(), OperateError> {
-        let root = handed.head(self.known.org()).and_then(|head| head.members);
-        let map = root.and_then(|root| Some((root, self.leaves_at_home(root)?)));
+    pub(crate) async fn stage_again(&mut self, pending: &Pending) -> Result<(), OperateError> {
+        let head = pending.handed.head(self.known.org());
+        let map = head.and_then(|head| {
+            let leaves = listed_by(pending, &head, |root| self.leaves_at_home(root)).ok()?;
+            Some((head.members?, leaves))
+        });
         match map {
             Some((root, leaves)) => self.stage_map(root, &leaves).await,
             None => Ok(()),
         }
     }
 
+    /// The map of the head in force. While several signer sets claim one place, that of the head on which everybody stands: the
+    /// one that this home follows may be one of theirs.
+    fn base(&self) -> Option<Digest> {
+        let frozen = self.fold.as_deref().filter(|state| state.is_frozen()).and_then(State::head);
+        frozen.map_or(&self.known.head.head, |record| &record.head).members
+    }
+
     async fn stage_map(&mut self, root: Digest, leaves: &[Leaf]) -> Result<(), OperateError> {
-        let base = self.known.head.head.members;
+        let base = self.base();
         // One that is held back may know the head and lack its map.
         if self.survey.halt.is_none() && (base == Some(root) || self.handed_in == Some(root)) {
             return Ok(());
