@@ -15,6 +15,9 @@ cd "$1"
 mount -t tmpfs tmpfs over
 mkdir over/upper over/work
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/over/upper,workdir=$1/over/work" root
+# Whatever an agent left on this machine is gone in the container alone: nobody joined there yet.
+rm -rf root/var/lib/freehold root/usr/local/bin/freehold-node
+rm -f root/etc/systemd/system/freehold-node@*.service root/etc/systemd/system/*.wants/freehold-node@*.service
 mkdir root/trial
 cp walk.sh freehold-node root/trial
 cp "$2" root/trial/freehold
