@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use identity::head::{Cause, Head};
 use identity::time::Timestamp;
 use node::report::Failure;
 use operate::pending::{Need, Pending};
@@ -76,18 +75,12 @@ pub fn leave<T>(common: &Common, doing: &str, known: &Known, made: &Made<T>) -> 
     Ok(Left { pending, roll: made.roll.clone() })
 }
 
-/// What the next head does to machines whatever it is made for, before a person says yes to it.
-pub async fn foretell(common: &Common, session: &mut Session<AnyDesk>, yes: bool) {
-    let any = |session: &Session<AnyDesk>, now| session.next_head(now, Cause::Refresh, |_| {});
-    foretell_of(common, session, yes, any).await;
-}
-
-/// The same of the very head that is about to be signed.
-pub async fn foretell_of(
+/// What the very head that is about to be signed does to machines, before a person says yes to it.
+pub async fn foretell<T>(
     common: &Common,
     session: &mut Session<AnyDesk>,
     yes: bool,
-    draft: impl FnOnce(&Session<AnyDesk>, Timestamp) -> Result<Head, OperateError>,
+    draft: impl FnOnce(&Session<AnyDesk>, Timestamp) -> Result<T, OperateError>,
 ) {
     if yes {
         return;

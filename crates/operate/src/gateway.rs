@@ -162,23 +162,32 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<(Mandate, GatewayGrant)>, OperateError> {
         let made = self
             .publish(keys, |session, now| {
-                session.check_free(checked)?;
-                let mandate = session.mandate_for(checked, wish, now)?;
-                let cause = Cause::GatewayAdd { gateway: mandate.gateway.clone() };
-                let head = session.next_head(now, cause, |head| {
-                    // Those that were there before addresses were in the head.
-                    for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
-                        if known.addresses.is_empty() {
-                            known.addresses.clone_from(&session.survey.addresses);
-                        }
-                    }
-                    head.mandates.push(mandate.clone());
-                })?;
+                let (mandate, head) = session.draft_addition((checked, wish), now)?;
                 Ok((Handed::of(session.seal(&head)?), mandate))
             })
             .await?;
         let grant = self.grant(checked, roots)?;
         Ok(Made { what: (made.what, grant), pending: made.pending, roll: made.roll })
+    }
+
+    /// The mandate, and the head that gives it.
+    pub fn draft_addition(
+        &self,
+        (checked, wish): (&CheckedRequest, &GatewayWish),
+        now: Timestamp,
+    ) -> Result<(Mandate, Head), OperateError> {
+        self.check_free(checked)?;
+        let mandate = self.mandate_for(checked, wish, now)?;
+        let head = self.next_head(now, Cause::GatewayAdd { gateway: mandate.gateway.clone() }, |head| {
+            // Those that were there before addresses were in the head.
+            for known in head.mandates.iter_mut().filter(|known| known.gateway == self.survey.gateway) {
+                if known.addresses.is_empty() {
+                    known.addresses.clone_from(&self.survey.addresses);
+                }
+            }
+            head.mandates.push(mandate.clone());
+        })?;
+        Ok((mandate, head))
     }
 
     fn grant(&self, checked: &CheckedRequest, roots: &OpenRoots) -> Result<GatewayGrant, OperateError> {

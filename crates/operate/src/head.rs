@@ -80,9 +80,9 @@ impl<D: Desk> Session<D> {
     }
 
     /// What the head that is about to be made would do to machines.
-    pub async fn next_roll(
+    pub async fn next_roll<T>(
         &mut self,
-        draft: impl FnOnce(&Self, Timestamp) -> Result<Head, OperateError>,
+        draft: impl FnOnce(&Self, Timestamp) -> Result<T, OperateError>,
     ) -> Result<Roll, OperateError> {
         Box::pin(self.folded()).await?;
         draft(self, clock::now())?;

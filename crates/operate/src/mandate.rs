@@ -1,7 +1,7 @@
 //! What a gateway may do, made narrower or wider.
 
 use identity::glob::NameGlob;
-use identity::head::{Cause, Mandate};
+use identity::head::{Cause, Head, Mandate};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
@@ -67,17 +67,26 @@ impl<D: Desk> Session<D> {
         wish: &MandateWish,
     ) -> Result<Made<Mandate>, OperateError> {
         self.publish(keys, |session, now| {
-            let no_such = || OperateError::NoSuch { what: "mandate of", name: gateway.to_string() };
-            let mandate = session.mandates().iter().find(|mandate| mandate.gateway == *gateway).ok_or_else(no_such)?;
-            let next = wish.apply(mandate, now)?;
-            let cause = Cause::MandateChange { gateway: gateway.clone() };
-            let head = session.next_head(now, cause, |head| {
-                for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
-                    mandate.clone_from(&next);
-                }
-            })?;
+            let (next, head) = session.draft_mandate((gateway, wish), now)?;
             Ok((Handed::of(session.seal(&head)?), next))
         })
         .await
+    }
+
+    /// The mandate as it would be, and the head that makes it so.
+    pub fn draft_mandate(
+        &self,
+        (gateway, wish): (&NodeName, &MandateWish),
+        now: Timestamp,
+    ) -> Result<(Mandate, Head), OperateError> {
+        let no_such = || OperateError::NoSuch { what: "mandate of", name: gateway.to_string() };
+        let mandate = self.mandates().iter().find(|mandate| mandate.gateway == *gateway).ok_or_else(no_such)?;
+        let next = wish.apply(mandate, now)?;
+        let head = self.next_head(now, Cause::MandateChange { gateway: gateway.clone() }, |head| {
+            for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
+                mandate.clone_from(&next);
+            }
+        })?;
+        Ok((next, head))
     }
 }

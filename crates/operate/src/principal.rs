@@ -1,7 +1,8 @@
 //! Users and services: revoked wherever they are.
 
-use identity::head::Cause;
+use identity::head::{Cause, Head};
 use identity::principal::{Kind, Principal};
+use identity::time::Timestamp;
 
 use crate::desk::Desk;
 use crate::handed::Handed;
@@ -23,13 +24,16 @@ impl<D: Desk> Session<D> {
             return Err(OperateError::Unwise(format!("`{principal}` is already revoked")));
         }
         self.publish(keys, |session, now| {
-            let cause = Cause::PrincipalRevoke { principal: principal.clone() };
-            let head = session.next_head(now, cause, |head| {
-                head.revocations.principals.insert(principal.clone());
-            })?;
+            let head = session.draft_principal_revocation(principal, now)?;
             let version = head.version;
             Ok((Handed::of(session.seal(&head)?), version))
         })
         .await
+    }
+
+    pub fn draft_principal_revocation(&self, principal: &Principal, now: Timestamp) -> Result<Head, OperateError> {
+        self.next_head(now, Cause::PrincipalRevoke { principal: principal.clone() }, |head| {
+            head.revocations.principals.insert(principal.clone());
+        })
     }
 }

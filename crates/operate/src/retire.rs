@@ -2,6 +2,7 @@
 
 use identity::bundle::Domain;
 use identity::head::{Cause, Head, Turn};
+use identity::time::Timestamp;
 use identity::trust::Step;
 
 use crate::breaks::{self, Break, Scene, Waived};
@@ -30,23 +31,33 @@ impl<D: Desk> Session<D> {
     ) -> Result<Made<(Head, Vec<Break>)>, OperateError> {
         let scene = self.scene(wish.domain).await?;
         self.publish(keys, |session, now| {
-            let now_so = Head { trust: session.lines(), ..session.known.head.head.clone() };
-            if now_so.trust != scene.head.trust {
-                return Err(OperateError::Unwise("somebody turned trust meanwhile: look again".to_owned()));
-            }
-            let scene = Scene { head: now_so, now, ..scene.clone() };
-            let (lines, breaks) = wish.weigh(&scene)?;
-            let turn = Turn {
-                domain: wish.domain,
-                version: wish.version,
-                replaces: None,
-                grace: None,
-                waived: breaks.iter().map(Break::in_words).collect(),
-            };
-            let head = session.next_head(now, Cause::TrustRetire(turn), |head| head.trust = lines)?;
+            let (head, breaks) = session.draft_retirement((&scene, wish), now)?;
             Ok((Handed::of(session.seal(&head)?), (head, breaks)))
         })
         .await
+    }
+
+    /// The head that retires it, and what breaks by consent.
+    pub fn draft_retirement(
+        &self,
+        (scene, wish): (&Scene, &RetireWish),
+        now: Timestamp,
+    ) -> Result<(Head, Vec<Break>), OperateError> {
+        let now_so = Head { trust: self.lines(), ..self.known.head.head.clone() };
+        if now_so.trust != scene.head.trust {
+            return Err(OperateError::Unwise("somebody turned trust meanwhile: look again".to_owned()));
+        }
+        let scene = Scene { head: now_so, now, ..scene.clone() };
+        let (lines, breaks) = wish.weigh(&scene)?;
+        let turn = Turn {
+            domain: wish.domain,
+            version: wish.version,
+            replaces: None,
+            grace: None,
+            waived: breaks.iter().map(Break::in_words).collect(),
+        };
+        let head = self.next_head(now, Cause::TrustRetire(turn), |head| head.trust = lines)?;
+        Ok((head, breaks))
     }
 
     /// What waited for signatures is weighed once more before it is sent: whoever would break by now must have been named.

@@ -1,9 +1,10 @@
 //! The signer set changes hands: someone comes, someone goes, the threshold moves.
 
-use identity::head::Cause;
+use identity::head::{Cause, Head};
 use identity::key::PublicKey;
 use identity::principal::SignerName;
 use identity::signers::{Quorum, Signer, SignerSet, Succession};
+use identity::time::Timestamp;
 
 use crate::desk::Desk;
 use crate::handed::Handed;
@@ -89,21 +90,26 @@ impl<D: Desk> Session<D> {
         threshold: Option<usize>,
     ) -> Result<Made<Quorum>, OperateError> {
         self.publish(keys, |session, now| {
-            let known = &session.known.signers;
-            let quorum = changed(&known.quorum, change, threshold)?;
-            session.check_names(&quorum)?;
-            let body = Succession {
-                version: known.version + 1,
-                previous: known.id,
-                also: Vec::new(),
-                quorum: quorum.clone(),
-                head: Some(session.known.head.digest),
-            };
-            let signers = session.seal(&body)?;
-            let next = SignerSet::later(session.known.org(), body.version, quorum.clone()).as_ref();
-            let head = session.next_head(now, Cause::SignersInstall, |head| head.signers = next)?;
-            Ok((Handed::with(vec![signers], session.seal(&head)?), quorum))
+            let (step, head) = session.draft_signers(change, threshold, now)?;
+            Ok((Handed::with(vec![session.seal(&step)?], session.seal(&head)?), step.quorum))
         })
         .await
+    }
+
+    /// The step to the next set, and its first head.
+    pub fn draft_signers(
+        &self,
+        change: &Change,
+        threshold: Option<usize>,
+        now: Timestamp,
+    ) -> Result<(Succession, Head), OperateError> {
+        let known = &self.known.signers;
+        let quorum = changed(&known.quorum, change, threshold)?;
+        self.check_names(&quorum)?;
+        let (version, previous, head) = (known.version + 1, known.id, Some(self.known.head.digest));
+        let next = SignerSet::later(self.known.org(), version, quorum.clone()).as_ref();
+        let step = Succession { version, previous, also: Vec::new(), quorum, head };
+        let head = self.next_head(now, Cause::SignersInstall, |head| head.signers = next)?;
+        Ok((step, head))
     }
 }

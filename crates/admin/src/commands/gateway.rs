@@ -28,8 +28,9 @@ use renew::Renew;
 use reopen::{ForkTold, Reopen};
 
 use crate::home::{Common, failure};
+use crate::local::AnyDesk;
 use crate::rooting::open_roots;
-use crate::waiting::{Left, foretell, foretell_of, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::words::{confirm, or_dash, table};
 
 #[derive(Debug, Subcommand)]
@@ -122,7 +123,8 @@ impl Add {
             return Err(Failure::failed(doing, format!("`{}` is there already", out.display()))
                 .hint("move it away, or choose another name: --out FILE"));
         }
-        foretell(common, &mut session, self.yes).await;
+        let draft = |session: &Session<AnyDesk>, now| session.draft_addition((&checked, &wish), now);
+        foretell(common, &mut session, self.yes, draft).await;
         confirm(self.yes, doing, "Make it a gateway?")?;
         let opened = open_roots(common, &mut session, self.roots, doing).await?;
         let absent: Vec<TrustLine> = opened.identity.absent.iter().chain(&opened.endpoint.absent).cloned().collect();
@@ -414,7 +416,7 @@ impl Remove {
                 self.node
             );
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_removal(&self.node, now)).await;
+        foretell(common, &mut session, self.yes, |session, now| session.draft_removal(&self.node, now)).await;
         confirm(self.yes, &doing, "Remove it?")?;
         let made = session.remove_gateway(&keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;

@@ -23,7 +23,7 @@ use crate::commands::terms::{TermsArgs, warn_of_low};
 use crate::commands::waive::{Approve, Waivers};
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, failure};
-use crate::waiting::{self, Left, Waiting, foretell_of, leave};
+use crate::waiting::{self, Left, Waiting, foretell, leave};
 use crate::words::{confirm, table};
 
 #[derive(Debug, Subcommand)]
@@ -370,8 +370,7 @@ impl Revoke {
                 invite.joined.len()
             );
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_invite_revocation(invite.id, now))
-            .await;
+        foretell(common, &mut session, self.yes, |session, now| session.draft_invite_revocation(invite.id, now)).await;
         confirm(self.yes, &doing, "Revoke it?")?;
         let made = session.revoke_invite(&keys, &invite).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;

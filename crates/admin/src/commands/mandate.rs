@@ -124,7 +124,7 @@ impl Change {
         if !common.json {
             eprintln!("{}", in_words(&MandateTold::from(&next)));
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell(common, &mut session, self.yes, |session, now| session.draft_mandate((&self.node, &wish), now)).await;
         confirm(self.yes, &doing, "Sign it?")?;
         let made = session.change_mandate(&keys, &self.node, &wish).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;

@@ -16,7 +16,7 @@ use crate::commands::invite::reused;
 use crate::commands::replace::{Replace, evidence};
 use crate::commands::user::people_on;
 use crate::home::{Common, failure};
-use crate::waiting::{Left, foretell_of, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::watching::{self, Wait};
 use crate::words::{confirm, or_dash, table};
 
@@ -259,7 +259,7 @@ impl Revoke {
                 eprintln!("  {person}");
             }
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_node_revocation(&node, now)).await;
+        foretell(common, &mut session, self.yes, |session, now| session.draft_node_revocation(&node, now)).await;
         confirm(self.yes, &doing, "Revoke it?")?;
         let made = session.revoke_node(&keys, &node).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;

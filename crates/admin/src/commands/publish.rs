@@ -82,8 +82,6 @@ impl Publish {
             return write_tree(common, &mut session, to).await;
         }
         prepared.check_gone(&self.how.without).map_err(|why| failure(doing, &why))?;
-        foretell(common, &mut session, self.how.yes).await;
-        confirm(self.how.yes, doing, "Publish it?")?;
         let draft = FleetDraft {
             planned_on: prepared.root_before(),
             fleet: git.fleet,
@@ -91,6 +89,9 @@ impl Publish {
             svid_life: fleet.org.svid_life,
             closes: prepared.patterns.closes.keys().copied().collect(),
         };
+        let next = |session: &Session<AnyDesk>, now| session.draft_fleet((&prepared.compiled, &draft), now);
+        foretell(common, &mut session, self.how.yes, next).await;
+        confirm(self.how.yes, doing, "Publish it?")?;
         let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
         staged.map_err(|why| failure(doing, &why))?;
         let made =

@@ -359,7 +359,7 @@ async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
     if session.alarms().is_empty() {
         return Err(Failure::refused(doing, "no recovery waits"));
     }
-    foretell(common, &mut session, yes).await;
+    foretell(common, &mut session, yes, |session, now| session.draft_signers(&Change::Keep, None, now)).await;
     confirm(yes, doing, "Stop it? The signers stay as they are.")?;
     let made = session.change_signers(&keys, &Change::Keep, None).await.map_err(|why| failure(doing, &why))?;
     let pending = leave(common, doing, &session.known, &made)?;

@@ -2,9 +2,11 @@
 
 use clap::Args;
 use node::report::{Failure, show};
+use operate::session::Session;
 
 use crate::commands::publish::{How, Outcome, finish};
 use crate::home::{Common, failure};
+use crate::local::AnyDesk;
 use crate::planning;
 use crate::waiting::{foretell, leave};
 use crate::words::confirm;
@@ -48,11 +50,13 @@ impl Rollback {
             eprintln!("{}", planning::in_words(&session, &prepared));
         }
         prepared.check_gone(&self.how.without).map_err(|why| failure(doing, &why))?;
-        foretell(common, &mut session, self.how.yes).await;
+        let wanted = (&prepared.compiled, &to);
+        let draft = |session: &Session<AnyDesk>, now| session.draft_rollback(wanted, prepared.root_before(), now);
+        foretell(common, &mut session, self.how.yes, draft).await;
         confirm(self.how.yes, doing, "Go back to it?")?;
         let staged = session.stage(&prepared.compiled, planning::progress("handing in:")).await;
         staged.map_err(|why| failure(doing, &why))?;
-        let made = session.roll_back(&keys, (&prepared.compiled, &to), prepared.root_before()).await;
+        let made = session.roll_back(&keys, wanted, prepared.root_before()).await;
         let made = made.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
         finish(

@@ -18,6 +18,7 @@ use operate::describe::quorum_changes;
 use operate::folder::{Memory, OperatorFolder};
 use operate::keys;
 use operate::over::Ending;
+use operate::session::Session;
 use operate::signers::{Change, changed};
 use operate::token;
 use operate::token::uri::TokenUri;
@@ -28,6 +29,7 @@ use list::List;
 use settle::Settle;
 
 use crate::home::{Common, failure};
+use crate::local::AnyDesk;
 use crate::waiting::{Left, foretell, leave, told};
 use crate::words::confirm;
 
@@ -362,7 +364,8 @@ async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) ->
         }
         tell_ends(&ends);
     }
-    foretell(common, &mut session, terms.yes).await;
+    let draft = |session: &Session<AnyDesk>, now| session.draft_signers(change, terms.threshold, now);
+    foretell(common, &mut session, terms.yes, draft).await;
     confirm(terms.yes, doing, "Sign the new set?")?;
     let made = session.change_signers(&keys, change, terms.threshold).await.map_err(|why| failure(doing, &why))?;
     let pending = leave(common, doing, &session.known, &made)?;

@@ -234,7 +234,8 @@ impl Revoke {
             eprintln!("  NOT revoked: the machines that she uses. They stay members: freehold node revoke NAME");
             eprintln!("  NOT changed: the fleet. Take her out of it, and publish.");
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell(common, &mut session, self.yes, |session, now| session.draft_principal_revocation(&principal, now))
+            .await;
         confirm(self.yes, &doing, "Revoke her?")?;
         let made = session.revoke_principal(&keys, &principal).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use identity::head::{Cause, FleetRef, Head};
 use identity::id::{Digest, InviteId};
 use identity::members::{Leaf, Meant, NodeLeaf};
-use identity::time::Seconds;
+use identity::time::{Seconds, Timestamp};
 use manifest::compile::Compiled;
 use org::ledger::draft::{Meaning, Wish};
 
@@ -37,19 +37,24 @@ impl<D: Desk> Session<D> {
         draft: &FleetDraft,
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
-            session.check_plan(named, draft.planned_on)?;
-            let wish = Wish { revoke_invites: draft.closes.iter().copied().collect(), ..Wish::default() };
-            let head = session.next_head_with(now, Cause::FleetPublish, (&wish, Some(&meaning(named))), |head| {
-                head.fresh_until = now + draft.freshness;
-                head.fleet = Some(draft.fleet.clone());
-                for mandate in &mut head.mandates {
-                    mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
-                }
-                head.placements.clear();
-            })?;
+            let head = session.draft_fleet((named, draft), now)?;
             Ok((Handed::of(session.seal(&head)?), head))
         })
         .await
+    }
+
+    /// The head that publishes it.
+    pub fn draft_fleet(&self, (named, draft): (&Compiled, &FleetDraft), now: Timestamp) -> Result<Head, OperateError> {
+        self.check_plan(named, draft.planned_on)?;
+        let wish = Wish { revoke_invites: draft.closes.iter().copied().collect(), ..Wish::default() };
+        self.next_head_with(now, Cause::FleetPublish, (&wish, Some(&meaning(named))), |head| {
+            head.fresh_until = now + draft.freshness;
+            head.fleet = Some(draft.fleet.clone());
+            for mandate in &mut head.mandates {
+                mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
+            }
+            head.placements.clear();
+        })
     }
 
     /// Whoever was quicker may have changed what the plan stood on: then it must be looked at again.

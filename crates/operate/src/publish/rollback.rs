@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use identity::head::{Cause, Head};
 use identity::id::Digest;
 use identity::members::{ClassLeaves, Leaf, Meant, MembersMap, NodeLeaf};
+use identity::time::Timestamp;
 use manifest::compile::{Compiled, MemberKnown};
 use org::ledger::draft::Wish;
 use org::ledger::heads::Held;
@@ -60,22 +61,31 @@ impl<D: Desk> Session<D> {
         planned_on: Option<Digest>,
     ) -> Result<Made<Head>, OperateError> {
         self.publish(keys, |session, now| {
-            session.check_plan(named, planned_on)?;
-            let cause = Cause::FleetRollback { to: to.version };
-            let wish = (&Wish::default(), Some(&meaning(named)));
-            let head = session.next_head_with(now, cause, wish, |head| {
-                head.reverts = Some(to.version);
-                head.fresh_until = now + span(to);
-                head.fleet.clone_from(&to.fleet);
-                for mandate in &mut head.mandates {
-                    let before = to.mandates.iter().find(|it| it.voice == mandate.voice);
-                    mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
-                }
-                head.placements.clear();
-            })?;
+            let head = session.draft_rollback((named, to), planned_on, now)?;
             Ok((Handed::of(session.seal(&head)?), head))
         })
         .await
+    }
+
+    /// The head that goes back.
+    pub fn draft_rollback(
+        &self,
+        (named, to): (&Compiled, &Head),
+        planned_on: Option<Digest>,
+        now: Timestamp,
+    ) -> Result<Head, OperateError> {
+        self.check_plan(named, planned_on)?;
+        let cause = Cause::FleetRollback { to: to.version };
+        self.next_head_with(now, cause, (&Wish::default(), Some(&meaning(named))), |head| {
+            head.reverts = Some(to.version);
+            head.fresh_until = now + span(to);
+            head.fleet.clone_from(&to.fleet);
+            for mandate in &mut head.mandates {
+                let before = to.mandates.iter().find(|it| it.voice == mandate.voice);
+                mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
+            }
+            head.placements.clear();
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use operate::reopen::{Branch, Fork, Reopening};
 use serde::Serialize;
 
 use crate::home::{Common, failure};
-use crate::waiting::{Left, foretell_of, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -100,7 +100,7 @@ impl Reopen {
         if !common.json {
             eprintln!("{}", in_words(&reopening));
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_reopening(&reopening, now)).await;
+        foretell(common, &mut session, self.yes, |session, now| session.draft_reopening(&reopening, now)).await;
         confirm(self.yes, &doing, "End its chain, and have it begin another?")?;
         let made = session.reopen_gateway(&keys, &reopening).await.map_err(|why| failure(&doing, &why))?;
         let pending = leave(common, &doing, &session.known, &made)?;

@@ -10,7 +10,7 @@ use wire::freeze::names;
 
 use super::tell_ends;
 use crate::home::{Common, failure};
-use crate::waiting::{Left, foretell_of, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::words::confirm;
 
 #[derive(Debug, Args)]
@@ -90,7 +90,7 @@ impl Settle {
             eprintln!("{}", in_words(&settling));
             tell_ends(&ends);
         }
-        foretell_of(common, &mut session, self.yes, |session, now| session.draft_settling(&settling, now)).await;
+        foretell(common, &mut session, self.yes, |session, now| session.draft_settling(&settling, now)).await;
         confirm(self.yes, doing, "Sign this set, in place of all of them?")?;
         let made = session.settle(&keys, (&settling, &terms)).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;

@@ -75,7 +75,7 @@ impl Retire {
         if !self.yes {
             eprintln!("{}\n", node::report::plain(&planned.in_words()));
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell(common, &mut session, self.yes, |session, now| session.draft_retirement((&scene, &wish), now)).await;
         confirm(self.yes, doing, &format!("Trust version {version} of `{}` no more, for good?", domain.word()))?;
         let made = session.retire(&keys, &wish).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
