@@ -7,7 +7,7 @@ use identity::bundle::{Bundle, BundleBody, Identity};
 use identity::envelope::{Envelope, Payload};
 use identity::head::{Cause, Head, Mandate, Revocations};
 use identity::id::{Correlation, InviteId, KeyId};
-use identity::principal::{Kind, NodeName};
+use identity::principal::{NodeName, PrincipalKind};
 use identity::signers::{Quorum, Signer, SignerSet};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -63,7 +63,7 @@ fn mandate(gateway: &str) -> Mandate {
         identity_issuer: KeyId([1; 32]),
         endpoint_issuer: KeyId([2; 32]),
         hosts: vec!["gw.example".parse().expect("a host"), "10.0.0.1".parse().expect("a host")],
-        kinds: BTreeSet::from([Kind::Node]),
+        kinds: BTreeSet::from([PrincipalKind::Node]),
         names: vec!["web-*".parse().expect("a pattern"), "db".parse().expect("a pattern")],
         svid_ttl: Seconds::DAY,
         not_before: NOW,
@@ -173,7 +173,7 @@ impl Harbor {
             let signed = harbor.write("gw-1", Action::Take { envelope });
             harbor.log.push(signed);
         }
-        assert_eq!((harbor.state.invites.len(), harbor.state.voices.len()), (3, 2));
+        assert_eq!((harbor.state.invites.len(), harbor.state.judged.voices.len()), (3, 2));
         harbor
     }
 

@@ -1,7 +1,8 @@
 //! A ledger of many machines and many heads: how long it takes to open, what it takes in memory, and what publishing over it
 //! costs.
 //!
-//! `cargo build --release && cargo bench -p trials --bench ledger -- [--quick] [--sizes] [--nodes N] [--heads N] [--keep FOLDER]`
+//! `cargo build --release && cargo bench -p trials --bench ledger -- [--quick] [--json] [--sizes] [--nodes N] [--heads N]
+//! [--keep FOLDER]`
 
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
@@ -25,6 +26,7 @@ use org::ledger::draft::{Wish, draft};
 use org::ledger::entry::{Action, SignedEntry};
 use org::ledger::fold::Leaves;
 use org::ledger::replica::Replica;
+use serde::Serialize;
 use trials::intruder::Intruder;
 use trials::place::{Place, succeeded};
 use trials::thief::Thief;
@@ -43,27 +45,62 @@ fn main() {
     let nodes = number("--nodes").unwrap_or(if quick { 1_000 } else { 10_000 });
     let heads = number("--heads").unwrap_or(if quick { 200 } else { 2_000 });
     meter::raise_files();
-    println!("{}, {} cores; {}", meter::processor(), meter::cores(), meter::load());
+    let mut report = Report { json: words.iter().any(|word| word == "--json"), nodes, rows: Vec::new() };
+    report.say(&format!("{}, {} cores; {}", meter::processor(), meter::cores(), meter::load()));
     let place = Place::founded(&[]);
-    tell_sizes(&place, nodes);
+    tell_sizes(&mut report, &place);
     if words.iter().any(|word| word == "--sizes") {
-        return;
+        return report.end();
     }
-    println!("disk: {}", meter::disk(&place.org()));
+    report.say(&format!("disk: {}", meter::disk(&place.org())));
     let gateway = place.serve();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let begun = Instant::now();
     let joined = runtime.block_on(machine::join_all(&place, nodes, name));
-    println!("{} machines joined in {:.1} s", joined.len(), begun.elapsed().as_secs_f64());
-    publish(&place, nodes);
+    report.say(&format!("{} machines joined in {:.1} s", joined.len(), begun.elapsed().as_secs_f64()));
+    publish(&mut report, &place);
     gateway.stop();
     for heads in [heads / 10, heads] {
         add_heads(&place, heads);
-        tell_opening(&place.org().join("gateway/ledger.db"), (nodes, heads));
+        tell_opening(&mut report, &place.org().join("gateway/ledger.db"), heads);
     }
     if let Some(at) = words.iter().position(|word| word == "--keep") {
         place.copy(&place.path(""), Path::new(words.get(at + 1).unwrap()));
-        println!("kept; its gateway listens at port {}", place.port);
+        report.say(&format!("kept; its gateway listens at port {}", place.port));
+    }
+    report.end();
+}
+
+/// What was measured: told at once, or in the end as JSON.
+struct Report {
+    json: bool,
+    nodes: usize,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    what: String,
+    value: f64,
+    unit: &'static str,
+}
+
+impl Report {
+    fn say(&self, text: &str) {
+        if !self.json {
+            println!("{text}");
+        }
+    }
+
+    fn row(&mut self, what: String, value: f64, unit: &'static str) {
+        self.say(&format!("{what}: {value:.2} {unit}"));
+        self.rows.push(Row { what, value, unit });
+    }
+
+    fn end(self) {
+        if self.json {
+            println!("{}", serde_json::json!({ "nodes": self.nodes, "rows": self.rows }));
+        }
     }
 }
 
@@ -72,7 +109,7 @@ fn name(number: usize) -> String {
 }
 
 /// As an operator does it: first every machine is new to the tool, then none is.
-fn publish(place: &Place, nodes: usize) {
+fn publish(report: &mut Report, place: &Place) {
     let folder = place.path("fleet");
     std::fs::create_dir_all(&folder).unwrap();
     let org = Thief::of(place).known().org();
@@ -83,24 +120,26 @@ fn publish(place: &Place, nodes: usize) {
              users:\n  ann:\n    roles: [operator]\n    nodes: [hub-0]\n"
         )
     };
-    for (wave, what) in ["all of them new", "unchanged", "unchanged", "unchanged"].iter().enumerate() {
+    for (wave, what) in ["all of them new to the tool", "nobody new", "nobody new", "nobody new"].iter().enumerate() {
         std::fs::write(folder.join("fleet.yaml"), fleet(wave)).unwrap();
         let begun = Instant::now();
         succeeded(&place.freehold(&["publish", "fleet", "--yes", "--dirty", "--no-wait", "--json"]));
-        println!("`freehold publish` over {nodes} admissions, {what}: {:.2} s", begun.elapsed().as_secs_f64());
+        report.row(format!("`freehold publish`, {what}"), begun.elapsed().as_secs_f64(), "s");
     }
     let begun = Instant::now();
     succeeded(&place.freehold(&["refresh"]));
-    println!("`freehold refresh` over {nodes} admissions: {:.2} s", begun.elapsed().as_secs_f64());
+    report.row("`freehold refresh`".to_owned(), begun.elapsed().as_secs_f64(), "s");
 }
 
 /// What every machine is sent after ten years in which a fifth of the machines go each year and as many come, and a new
 /// invite is made each month: the operators' own tool drafts every head.
-fn tell_sizes(place: &Place, nodes: usize) {
+fn tell_sizes(report: &mut Report, place: &Place) {
     for days in [1, 30, 90, 366] {
-        let head = ten_years(&Thief::of(place), nodes, Seconds::DAY.times(days));
+        let head = ten_years(&Thief::of(place), report.nodes, Seconds::DAY.times(days));
         let (lines, size) = (head.0.revocations.node_keys.len(), serde_json::to_vec(&head.1).unwrap().len());
-        println!("after ten years, invites of {days} days: {lines} lines, {} KB as sent", size.div_ceil(1024));
+        report.say(&format!("after ten years, invites of {days} days: {lines} lines"));
+        let kilobytes = f64::from(u32::try_from(size).unwrap()) / 1024.0;
+        report.row(format!("a head, as sent, after ten years with invites of {days} days"), kilobytes, "KiB");
     }
 }
 
@@ -202,7 +241,7 @@ fn add_heads(place: &Place, heads: usize) {
 }
 
 /// In a process of its own, so that its memory is its own; the best of three.
-fn tell_opening(file: &Path, (nodes, heads): (usize, usize)) {
+fn tell_opening(report: &mut Report, file: &Path, heads: usize) {
     let mut best: Option<(f64, f64)> = None;
     for _ in 0..3 {
         let own = std::env::current_exe().unwrap();
@@ -213,7 +252,8 @@ fn tell_opening(file: &Path, (nodes, heads): (usize, usize)) {
         best = Some(best.map_or(now, |best| (best.0.min(now.0), best.1.min(now.1))));
     }
     let (seconds, peak) = best.unwrap();
-    println!("opening a ledger of {nodes} machines and {heads} more heads: {seconds:.2} s, {peak:.0} MB at most");
+    report.row(format!("opening, with {heads} heads more"), seconds, "s");
+    report.row(format!("opening, with {heads} heads more: memory at most"), peak, "MB");
 }
 
 fn open(file: &Path) {

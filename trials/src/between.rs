@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use identity::id::Digest;
 use serde_json::Value;
-use wire::control::{Answer, Call, Observed, SignedCall};
+use wire::control::{Call, ControlAnswer, Observed, SignedCall};
 use wire::permit::Ask;
 
 use crate::impostor::{Impostor, Papers};
@@ -25,7 +25,7 @@ pub struct Between {
 
 impl Between {
     /// Hands each question on to the gateway of this place, and changes the answer. Refusals are handed on as they are.
-    pub fn changing(place: &Place, change: impl Fn(Answer) -> Answer + Send + 'static) -> Self {
+    pub fn changing(place: &Place, change: impl Fn(ControlAnswer) -> ControlAnswer + Send + 'static) -> Self {
         let (door, thief, port) = (Place::new(), Thief::of(place), place.port);
         let (own, papers) = (thief.endpoint("127.0.0.1"), Papers::of(thief.known()));
         let impostor = Impostor::answering(door.port, &own, papers, move |path, body| {
@@ -46,9 +46,9 @@ impl Between {
     /// Changes only what it says that it saw of nodes.
     pub fn about_nodes(place: &Place, change: impl Fn(&mut BTreeMap<Digest, Observed>) + Send + 'static) -> Self {
         Self::changing(place, move |answer| match answer {
-            Answer::Observed { mut nodes, next } => {
+            ControlAnswer::Observed { mut nodes, next } => {
                 change(&mut nodes);
-                Answer::Observed { nodes, next }
+                ControlAnswer::Observed { nodes, next }
             }
             other => other,
         })

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use ground::random;
 use identity::certificate;
-use identity::certificate::binding::Terms;
+use identity::certificate::binding::BindingTerms;
 use identity::envelope::Envelope;
 use identity::key::{EdKey, P256Key, Sign};
 use identity::principal::{NodeName, Principal};
@@ -127,7 +127,7 @@ impl Joiner {
     pub fn svid_for(&self, principal: &Principal, not_after: Timestamp) -> SvidRequest {
         let request = certificate::make_request(&self.svid_key).unwrap();
         let svid_key = certificate::key_id(self.svid_key.public()).unwrap();
-        let terms = Terms { org: self.code.org, principal, node: &self.name, svid_key, not_after };
+        let terms = BindingTerms { org: self.code.org, principal, node: &self.name, svid_key, not_after };
         SvidRequest { request: Bytes(request), binding: terms.sign(&self.node_key).unwrap(), counter: self.counter }
     }
 

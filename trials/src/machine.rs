@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use identity::certificate;
-use identity::certificate::binding::Terms;
+use identity::certificate::binding::BindingTerms;
 use identity::envelope::Envelope;
 use identity::id::KeyId;
 use identity::key::{EdKey, P256Key, Sign as _};
@@ -90,8 +90,13 @@ impl Machine {
 
     pub(crate) fn svid(&self, ground: Ground, counter: u64) -> SvidRequest {
         let (org, principal) = (self.joiner.code.org, &self.joiner.principal());
-        let terms =
-            Terms { org, principal, node: &self.joiner.name, svid_key: self.svid_key, not_after: ground.not_after };
+        let terms = BindingTerms {
+            org,
+            principal,
+            node: &self.joiner.name,
+            svid_key: self.svid_key,
+            not_after: ground.not_after,
+        };
         let binding = terms.sign(&self.joiner.node_key).unwrap();
         SvidRequest { request: Bytes(self.request.clone()), binding, counter }
     }

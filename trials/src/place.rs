@@ -181,17 +181,15 @@ impl Place {
 
     /// `freehold-node` with a root of its own, to its end; `stdin` is given to it.
     pub fn node(&self, node: &str, words: &[&str], stdin: &str) -> Output {
-        let mut command = self.node_command(node, words);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|why| panic!("no node: {why}"));
-        if let Some(mut pipe) = child.stdin.take() {
-            let _ = pipe.write_all(stdin.as_bytes());
-        }
-        child.wait_with_output().unwrap_or_else(|why| panic!("no node: {why}"))
+        fed(self.node_command(node, words), stdin)
+    }
+
+    /// The same on a network of its own, where nobody listens, whatever this machine runs.
+    pub fn node_alone(&self, node: &str, words: &[&str], stdin: &str) -> Output {
+        let inside = self.node_command(node, words);
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--"]).arg(inside.get_program()).args(inside.get_args());
+        fed(command, stdin)
     }
 
     pub fn node_command(&self, node: &str, words: &[&str]) -> Command {
@@ -249,6 +247,19 @@ pub fn binary(name: &str) -> PathBuf {
     let path = folder.join(name);
     assert!(path.exists(), "`{}` is missing: build it first, `cargo build --workspace`", path.display());
     path
+}
+
+fn fed(mut command: Command, stdin: &str) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|why| panic!("could not run {command:?}: {why}"));
+    if let Some(mut pipe) = child.stdin.take() {
+        let _ = pipe.write_all(stdin.as_bytes());
+    }
+    child.wait_with_output().unwrap_or_else(|why| panic!("{command:?} was lost: {why}"))
 }
 
 pub fn output(mut command: Command) -> Output {

@@ -18,7 +18,7 @@ use org::refusal::Refusal;
 use org::report::{SvidTold, TrustTold};
 use pki_types::CertificateDer;
 use tokio::sync::mpsc::UnboundedSender;
-use wire::connect::Gateway;
+use wire::connect::GatewayAddress;
 use wire::enroll::{Challenge, Issued, RenewRequest};
 use wire::known::Known;
 use wire::permit::Ask;
@@ -275,7 +275,7 @@ impl Rooted {
 
     /// Reads signer chain, head and roots from whoever answers, and believes only what is signed.
     async fn come_home(&mut self) -> Result<()> {
-        let gateway = Gateway::from(self.habits.gateway.clone());
+        let gateway = GatewayAddress::from(self.habits.gateway.clone());
         let refreshed = Box::pin(trust::refresh(&gateway, &self.hearing.known)).await;
         let (known, Trust { endpoint, identity }) = refreshed.map_err(Error::other)?;
         let now = known.now(clock::now());

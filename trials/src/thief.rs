@@ -16,7 +16,7 @@ use identity::members::{Leaf, MembersMap};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use pki_types::CertificateDer;
-use wire::control::{Answer, Call, SignedCall, Survey};
+use wire::control::{Call, ControlAnswer, SignedCall, Survey};
 use wire::known::{Known, KnownFile};
 use wire::permit::Ask;
 
@@ -144,7 +144,7 @@ impl Thief {
         let mut line = Dial::to(self.port).line();
         let reply = self.call(&mut line, &Call::Survey { tip: None });
         match serde_json::from_value(reply.body).unwrap() {
-            Answer::Survey(survey) => *survey,
+            ControlAnswer::Survey(survey) => *survey,
             other => panic!("not a survey: {other:?}"),
         }
     }

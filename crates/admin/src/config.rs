@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use gateway::limit::limits::Bounds;
-use gateway::port::door::Proxies;
-use gateway::port::serve::Options;
+use gateway::port::ingress::Proxies;
+use gateway::port::serve::ServeOptions;
 use gateway::store::folder::{GatewayFile, GatewayFolder};
 use ground::file::{self, FileError};
 use ipnet::IpNet;
@@ -193,9 +193,9 @@ impl Settings {
         })
     }
 
-    pub fn options(&self) -> Result<Options, NoPort> {
+    pub fn options(&self) -> Result<ServeOptions, NoPort> {
         let many = |n: NonZeroU32| usize::try_from(n.get()).unwrap_or(usize::MAX);
-        Ok(Options {
+        Ok(ServeOptions {
             listen: self.listen.value,
             metrics: self.metrics.value.checked(self.metrics_open.value)?,
             bounds: Bounds {

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use ground::file::{self, Access};
-use operate::invite::line::Line;
+use ground::file::{self, FileAccess};
+use operate::invite::line::JoinLine;
 use qrcode::render::unicode::Dense1x2;
 use qrcode::{EcLevel, QrCode};
 use serde::Serialize;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use zeroize::Zeroizing;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -87,11 +87,11 @@ impl Handing {
         }
     }
 
-    pub fn hand(&self, line: &Line<'_>, doing: &str) -> Result<Handed, Failure> {
+    pub fn hand(&self, line: &JoinLine<'_>, doing: &str) -> Result<Handed, Failure> {
         let text = self.text(line, doing)?;
         if let Some(out) = &self.out {
             let text = Zeroizing::new(format!("{}\n", text.trim_end_matches('\n')));
-            file::write_new(out, text.as_bytes(), Access::Private).map_err(|why| Failure::new(doing, &why))?;
+            file::write_new(out, text.as_bytes(), FileAccess::Private).during(doing)?;
         }
         Ok(Handed {
             line: line.shell().to_string(),
@@ -104,7 +104,7 @@ impl Handing {
         })
     }
 
-    fn text(&self, line: &Line<'_>, doing: &str) -> Result<Zeroizing<String>, Failure> {
+    fn text(&self, line: &JoinLine<'_>, doing: &str) -> Result<Zeroizing<String>, Failure> {
         match self.format() {
             Format::Line => Ok(line.shell()),
             Format::Powershell => line.powershell().ok_or_else(|| {

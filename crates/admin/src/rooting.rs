@@ -18,7 +18,7 @@ use operate::trust::step;
 use pki_types::CertificateDer;
 use terminal::failure::Failure;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::secrets::without_passphrase;
 
 /// A folder with root keys, and the passphrase that was typed for it.
@@ -60,7 +60,7 @@ pub fn certify_lacking(
     let org = &session.known.founding.record.name;
     let filled = papers.identity.fill(org, gateway, &identity, now);
     let filled = filled.and_then(|()| papers.endpoint.fill(org, gateway, &endpoint, now));
-    filled.map_err(|why| failure(doing, &why))
+    filled.during(doing)
 }
 
 /// The same for a machine that has nothing yet: the roots in use must be here. Those that are trusted, and are not.
@@ -107,12 +107,12 @@ pub async fn next_root<T: InDomain>(
     doing: &str,
 ) -> Result<Authority<T>, Failure> {
     let ring = Keyring::new(common, session, folder);
-    let published = step::published_roots(session).await.map_err(|why| failure(doing, &why))?;
+    let published = step::published_roots(session).await.during(doing)?;
     let own: Vec<Fingerprint> =
         published.into_iter().filter(|(line, _)| line.domain == T::DOMAIN).map(|(_, root)| root).collect();
     if let Some(drawn) = roots::drawn::<T>(&ring.folder, &own, clock::now()).map_err(|why| failed(doing, &why))? {
         // Before its key is opened: what lies here may be the other domain's.
-        step::check_root::<T>(session, &drawn.certificate).await.map_err(|why| failure(doing, &why))?;
+        step::check_root::<T>(session, &drawn.certificate).await.during(doing)?;
         if !common.json {
             eprintln!("taking up the root {} that was drawn before and never published", drawn.fingerprint());
         }

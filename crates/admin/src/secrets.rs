@@ -46,7 +46,7 @@ pub fn without_passphrase(why: &NoPassphrase, otherwise: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ground::file::{self, Access};
+    use ground::file::{self, FileAccess};
     use ground::passphrase::Passphrase;
 
     use super::*;
@@ -55,7 +55,7 @@ mod tests {
     fn a_passphrase_that_others_can_read_is_to_be_made_private() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("passphrase");
-        file::write(&file, b"sea\n", Access::Readable).unwrap();
+        file::write(&file, b"sea\n", FileAccess::Readable).unwrap();
         let hint = |why: &NoPassphrase| without_passphrase(why, "give it with --passphrase-file FILE");
         let why = Passphrase::from_file(&file).unwrap_err();
         assert_eq!(hint(&why), format!("chmod 600 {}", file.display()));

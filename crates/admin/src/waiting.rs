@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use identity::head::Cause;
 use identity::time::Timestamp;
 use operate::pending::{Need, Pending};
 use operate::replica::roll::Roll;
-use operate::session::{Made, NextHead, OperateError, Session};
+use operate::session::{Made, OperateError, Session};
 use serde::Serialize;
 use terminal::failure::Failure;
 use wire::known::Known;
@@ -22,7 +21,7 @@ pub struct Waiting {
 
 #[derive(Debug, Serialize)]
 pub struct NeedTold {
-    pub what: &'static str,
+    pub what: String,
     pub threshold: usize,
     pub signed: Vec<String>,
     pub others: Vec<String>,
@@ -31,7 +30,7 @@ pub struct NeedTold {
 impl From<&Need> for NeedTold {
     fn from(need: &Need) -> Self {
         Self {
-            what: need.what,
+            what: need.what.clone(),
             threshold: need.quorum.threshold(),
             signed: need.signed.iter().map(ToString::to_string).collect(),
             others: need.others().into_iter().map(ToString::to_string).collect(),
@@ -75,18 +74,12 @@ pub fn leave<T>(common: &Common, doing: &str, known: &Known, made: &Made<T>) -> 
     Ok(Left { pending, roll: made.roll.clone() })
 }
 
-/// What the next head does to machines whatever it is made for, before a person says yes to it.
-pub async fn foretell(common: &Common, session: &mut Session, yes: bool) {
-    let any = |session: &Session, now| session.next_head(now, Cause::Refresh, |_| {});
-    foretell_of(common, session, yes, any).await;
-}
-
-/// The same of the very head that is about to be signed.
-pub async fn foretell_of(
+/// What the very head that is about to be signed does to machines, before a person says yes to it.
+pub async fn foretell(
     common: &Common,
     session: &mut Session,
     yes: bool,
-    draft: impl FnOnce(&Session, Timestamp) -> Result<NextHead, OperateError>,
+    draft: impl FnOnce(&Session, Timestamp) -> Result<Roll, OperateError>,
 ) {
     if yes {
         return;

@@ -1,8 +1,7 @@
 //! The gateway itself: its keys, its state, its writer. Whoever holds its lock is the only opener.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,21 +34,23 @@ use crate::limit::registry::Registry;
 use crate::limit::tally::Tally;
 use crate::store::files::Files;
 use crate::store::folder::{GatewayFile, GatewayFolder};
-use crate::write::desk::{Closing, Desk};
-use crate::write::jottings::Jottings;
+use crate::write::issuers::{self, Issuers, IssuersUpdate, Keys};
+use crate::write::observations::{self, ObservationBuffer};
 use crate::write::peers::Peers;
-use crate::write::presence::{self, Appearing, Presence};
 use crate::write::published::{Shelf, Staged};
 use crate::write::suspended::Suspended;
 use crate::write::tips::{OwnVoice, Tips};
 use crate::write::told::Told;
+use crate::write::transaction::{Closing, Transaction};
 use crate::write::writer::{Scribe, Writer};
 
 /// How long a members' map is on its way from another gateway.
 const MAP_COMES: Duration = Duration::from_secs(5);
 
 /// How long what was observed may wait until it is written.
-const JOTTINGS_WAIT: Duration = Duration::from_secs(1);
+const OBSERVATIONS_WAIT: Duration = Duration::from_secs(1);
+/// So often it waits so long while many come at once.
+const OBSERVATIONS_WAITS: usize = 5;
 
 /// Shown heads that are remembered, so that showing one again costs nothing.
 const MOST_SHOWN: usize = 64;
@@ -58,37 +59,35 @@ const MOST_SHOWN: usize = 64;
 pub struct Gateway {
     pub folder: GatewayFolder,
     pub about: GatewayFile,
-    /// What it issues with, and shows along.
-    pub presence: Arc<ArcSwap<Presence>>,
-    /// Held while key files are drawn or moved.
-    pub(crate) drawing: Mutex<()>,
-    /// Held while this machine comes back at another gateway.
-    pub(crate) coming_back: tokio::sync::Mutex<()>,
+    pub keys: Keys,
     pub writer: Writer,
     pub judgment: Arc<ArcSwap<Judgment>>,
     pub vouched: Arc<Vouched>,
-    pub limits: Arc<Limits>,
-    pub registry: Arc<Registry>,
-    pub tally: Arc<Tally>,
+    pub callers: Callers,
     /// What is published to nodes.
     pub shelf: Arc<Shelf>,
     /// Whom signers have stopped for a while.
     pub suspended: Arc<Suspended>,
     /// How it stands with the other gateways.
     pub peers: Arc<Peers>,
-    pub(crate) tips_of_others: Mutex<BTreeMap<NodeName, Envelope>>,
     /// Files by their hash.
     pub shelves: Shelves,
     tips: Arc<Tips>,
-    jottings: Arc<Jottings>,
+    observations: Arc<ObservationBuffer>,
     /// What the disk has; the writer brings it forward after each commit.
     state: Arc<RwLock<State>>,
-    /// There are two successors of one signer set.
-    frozen: Arc<AtomicBool>,
     halt: Arc<Halt>,
     /// The heads that were shown lately.
     shown: Mutex<BTreeSet<Digest>>,
     _lock: Lock,
+}
+
+/// Whoever asks: how much each may take, who is connected, and what is counted.
+#[derive(Debug)]
+pub struct Callers {
+    pub limits: Arc<Limits>,
+    pub registry: Arc<Registry>,
+    pub tally: Arc<Tally>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -146,26 +145,27 @@ impl Gateway {
         let halt = Arc::new(Halt::read(&ledger)?);
         halt.heed(&state, voice.public());
         let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
-        let presence = Arc::new(ArcSwap::from_pointee(Presence::find(&state, folder, voice.public())?));
+        let issuers = Arc::new(ArcSwap::from_pointee(Issuers::find(&state, folder, voice.public())?));
         let registry = Arc::new(Registry::default());
         let tally = Arc::new(Tally::default());
-        let frozen = Arc::new(AtomicBool::new(state.is_frozen()));
         let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
         let own = OwnVoice { gateway: about.node.clone(), key: voice };
         let tips = Arc::new(Tips::new(folder.clone(), own));
-        let jottings = Arc::new(Jottings::default());
+        let observations = Arc::new(ObservationBuffer::default());
         let shelf = Arc::new(Shelf::default());
         shelf.bring_up(&ledger, &ahead, None);
         shelf.tell(Told::of(&ahead));
         let suspended = Arc::new(Suspended::open(folder.clone(), &ahead));
         let peers = Arc::new(Peers::default());
-        let appearing = Appearing { folder: folder.clone(), tips: Arc::clone(&tips), current: Arc::clone(&presence) };
+        let issuers_update =
+            IssuersUpdate { folder: folder.clone(), tips: Arc::clone(&tips), current: Arc::clone(&issuers) };
         let take_effect = effect(
             Arc::clone(&judgment),
-            (appearing, Arc::clone(&suspended)),
+            issuers_update,
+            Arc::clone(&suspended),
             Arc::clone(&registry),
-            (Arc::clone(&frozen), Arc::clone(&halt)),
+            Arc::clone(&halt),
         );
         let scribe = Scribe {
             ledger,
@@ -175,7 +175,7 @@ impl Gateway {
             tips: Arc::clone(&tips),
             halt: Arc::clone(&halt),
             closing: Closing::default(),
-            jottings: Arc::clone(&jottings),
+            observations: Arc::clone(&observations),
             tally: Arc::clone(&tally),
             shelf: Arc::clone(&shelf),
             peers: Arc::clone(&peers),
@@ -186,24 +186,18 @@ impl Gateway {
         Ok(Self {
             folder: folder.clone(),
             about,
-            presence,
-            drawing: Mutex::default(),
-            coming_back: tokio::sync::Mutex::default(),
+            keys: Keys { issuers, drawing: Mutex::default() },
             writer,
             judgment,
             vouched: Arc::default(),
-            limits: Arc::new(Limits::default()),
-            registry,
-            tally,
+            callers: Callers { limits: Arc::new(Limits::default()), registry, tally },
             shelf,
             suspended,
             peers,
-            tips_of_others: Mutex::default(),
             shelves: Shelves::new(Files::at(folder.path("files"))),
             tips,
-            jottings,
+            observations,
             state,
-            frozen,
             halt,
             shown: Mutex::default(),
             _lock: lock,
@@ -244,16 +238,16 @@ impl Gateway {
     }
 
     /// Issues and shows what the state says, if that could not be seen at once.
-    pub fn appear(&self, state: &State) {
-        let (tips, current) = (Arc::clone(&self.tips), Arc::clone(&self.presence));
-        Appearing { folder: self.folder.clone(), tips, current }.bring_up(state);
+    pub fn update_issuers(&self, state: &State) {
+        let (tips, current) = (Arc::clone(&self.tips), Arc::clone(&self.keys.issuers));
+        IssuersUpdate { folder: self.folder.clone(), tips, current }.bring_up(state);
     }
 
     /// The files say which keys are in use, and the next ones lie ready, so that backups have them long before they are
     /// needed.
     pub fn settle_keys(&self) -> Result<(), ScopeError> {
-        let _drawing = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.presence.load_full().settle(&self.folder)?;
+        let _drawing = self.keys.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.keys.issuers.load_full().settle(&self.folder)?;
         for domain in [Domain::Identity, Domain::Endpoint] {
             self.folder.spare(domain)?;
         }
@@ -281,7 +275,7 @@ impl Gateway {
     /// May it issue at all right now?
     pub fn may_issue(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         self.halt.check()?;
-        if self.frozen.load(Ordering::Relaxed) {
+        if self.halt.is_frozen() {
             let why = "two signer sets claim one place: nothing is issued until the recovery keys settle it".to_owned();
             return Err(Refusal::LedgerRefuses { why });
         }
@@ -316,7 +310,7 @@ impl Gateway {
             return self.halt.check();
         }
         if let Some(shown) = self.own_word(shown) {
-            self.writer.run(move |desk| desk.confirms(&shown)).await?;
+            self.writer.run(move |tx| tx.confirms(&shown)).await?;
         }
         self.check_halt()
     }
@@ -382,29 +376,37 @@ impl Gateway {
 
     /// Notes that a member was there.
     pub fn note_seen(self: &Arc<Self>, node_key: PublicKey, at: Timestamp) {
-        if self.jottings.seen(node_key.digest(), at) {
-            self.write_jottings_soon();
+        if self.observations.seen(node_key.digest(), at) {
+            self.write_observations_soon();
         }
     }
 
     /// Notes what a member says of itself.
     pub fn note_report(self: &Arc<Self>, node_key: Digest, at: Timestamp, head: u64, report: Envelope) {
-        if self.jottings.reported(node_key, (at, head, report)) {
-            self.write_jottings_soon();
+        if self.observations.reported(node_key, (at, head, report)) {
+            self.write_observations_soon();
         }
     }
 
     /// Notes that an attempt was refused.
     pub fn note_refused(self: &Arc<Self>, source: IpAddr, refusal: &Refusal) {
-        if self.jottings.refused(clock::now(), source.to_string(), &refusal.to_string()) {
-            self.write_jottings_soon();
+        if self.observations.refused(clock::now(), source.to_string(), &refusal.to_string()) {
+            self.write_observations_soon();
         }
     }
 
-    fn write_jottings_soon(self: &Arc<Self>) {
+    fn write_observations_soon(self: &Arc<Self>) {
         let gateway = Arc::downgrade(self);
         tokio::spawn(async move {
-            tokio::time::sleep(JOTTINGS_WAIT).await;
+            let mut before = 0;
+            for _ in 0..OBSERVATIONS_WAITS {
+                tokio::time::sleep(OBSERVATIONS_WAIT).await;
+                let Some(now) = gateway.upgrade().map(|gateway| gateway.observations.len()) else { return };
+                if !observations::rush(before, now) {
+                    break;
+                }
+                before = now;
+            }
             // Every batch writes what waits; this one has nothing else to do.
             drop(gateway.upgrade().map(|gateway| gateway.writer.submit(|_| Ok(()))));
         });
@@ -423,17 +425,17 @@ fn own_voice(folder: &GatewayFolder, own: &NodeName, state: &State) -> Result<Ed
 /// After a commit that operators caused: judge by the new head, and cut whoever no longer passes.
 fn effect(
     judgment: Arc<ArcSwap<Judgment>>,
-    (appearing, suspended): (Appearing, Arc<Suspended>),
+    issuers_update: IssuersUpdate,
+    suspended: Arc<Suspended>,
     registry: Arc<Registry>,
-    (frozen, halt): (Arc<AtomicBool>, Arc<Halt>),
+    halt: Arc<Halt>,
 ) -> Box<dyn Fn(&State) + Send> {
     Box::new(move |state| {
-        frozen.store(state.is_frozen(), Ordering::Relaxed);
-        halt.heed(state, appearing.tips.voice().public());
+        halt.heed(state, issuers_update.tips.voice().public());
         if let Some(fresh) = judge_by(state) {
             judgment.store(Arc::new(fresh));
         }
-        appearing.bring_up(state);
+        issuers_update.bring_up(state);
         suspended.bring_up(state);
         let judgment = judgment.load();
         let cut = registry.cut_unless(|key, roots| judgment.roots.has_any(roots) && passes(state, key));
@@ -452,13 +454,13 @@ fn passes(state: &State, key: &PublicKey) -> bool {
 fn judge_by(state: &State) -> Option<Judgment> {
     let mut head = state.head()?.head.clone();
     // Remove wins, whichever head named it first.
-    head.revocations.absorb(&state.revocations);
+    head.revocations.absorb(state.revoked());
     let (org, name) = (state.org, state.name.clone());
     let numbered = |(line, root): (TrustLine, _)| (line.version, root);
     let roots = Roots::numbered(
-        presence::roots(state, presence::judged(state, Domain::Identity, true)).into_iter().map(numbered),
+        issuers::roots(state, issuers::judged(state, Domain::Identity, true)).into_iter().map(numbered),
     );
-    let former = presence::roots(state, presence::judged(state, Domain::Identity, false)).into_iter().map(numbered);
+    let former = issuers::roots(state, issuers::judged(state, Domain::Identity, false)).into_iter().map(numbered);
     let former = former.filter(|(_, root)| !roots.certificates().contains(root)).collect::<Vec<_>>();
     Some(Judgment { org, name, roots, head, former: Roots::numbered(former) })
 }
@@ -478,7 +480,7 @@ impl Gateway {
         };
         let (node_key, name) = (key.ok_or(Refusal::NotAdmitted)?, self.about.node.clone());
         let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-        let begin = move |desk: &mut Desk<'_>| desk.begin_chain(node_key, name, (clock::now(), correlation));
+        let begin = move |tx: &mut Transaction<'_>| tx.begin_chain(node_key, name, (clock::now(), correlation));
         self.writer.run(begin).await
     }
 
@@ -486,7 +488,7 @@ impl Gateway {
     pub async fn log_first(&self, node_key: PublicKey, principal: &Principal, row: Issuance) -> Result<(), Refusal> {
         let principal = principal.clone();
         let log =
-            move |desk: &mut Desk<'_>| desk.keep(|desk| desk.ledger.log_issuance(node_key.digest(), &principal, &row));
+            move |tx: &mut Transaction<'_>| tx.keep(|tx| tx.ledger.log_issuance(node_key.digest(), &principal, &row));
         self.writer.run(log).await
     }
 }

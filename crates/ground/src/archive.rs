@@ -14,7 +14,7 @@ use aws_lc_rs::error::Unspecified;
 use zeroize::Zeroizing;
 
 use crate::age::header::{self, BadHeader, Header};
-use crate::age::keys::{Identity, Recipient};
+use crate::age::keys::{AgeIdentity, Recipient};
 use crate::age::wrap::{self, FileKey, NotUnwrapped, NotWrapped, Opens};
 use crate::passphrase::Passphrase;
 use crate::random;
@@ -75,7 +75,7 @@ pub enum To {
 #[derive(Debug, Clone)]
 pub enum With {
     Passphrase(Passphrase),
-    Identities(Vec<Identity>),
+    Identities(Vec<AgeIdentity>),
 }
 
 /// What the beginning of a file asks for.

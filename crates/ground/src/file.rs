@@ -31,7 +31,7 @@ fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
 const MAX_FILE: u64 = 16 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
     /// 0600: keys, and everything that goes with them.
     Private,
     /// 0644: certificates and trust bundles, for other programs to read.
@@ -41,12 +41,12 @@ pub enum Access {
 }
 
 /// Writes a file so that after a crash it is the old one or the new one, never a part.
-pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
+pub fn write(path: &Path, bytes: &[u8], access: FileAccess) -> Result<(), FileError> {
     place(path, bytes, access, |draft, path| fs::rename(draft, path))
 }
 
 /// Writes a file that is not there yet; one that is there stays as it is, and that is an error.
-pub fn write_new(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
+pub fn write_new(path: &Path, bytes: &[u8], access: FileAccess) -> Result<(), FileError> {
     place(path, bytes, access, |draft, path| {
         fs::hard_link(draft, path)?;
         fs::remove_file(draft)
@@ -56,7 +56,7 @@ pub fn write_new(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileEr
 fn place(
     path: &Path,
     bytes: &[u8],
-    access: Access,
+    access: FileAccess,
     settle: impl FnOnce(&Path, &Path) -> io::Result<()>,
 ) -> Result<(), FileError> {
     sweep(path);
@@ -64,14 +64,14 @@ fn place(
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = folder.join(format!(".{name}.{}.draft", std::process::id()));
     let mode = match access {
-        Access::Private => 0o600,
-        Access::Readable => 0o644,
-        Access::Program => 0o700,
+        FileAccess::Private => 0o600,
+        FileAccess::Readable => 0o644,
+        FileAccess::Program => 0o700,
     };
     let write = || -> io::Result<()> {
         let _ = fs::remove_file(&draft);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
-        if access == Access::Readable {
+        if access == FileAccess::Readable {
             // Also where new files are kept from others by habit (a umask of 077).
             file.set_permissions(fs::Permissions::from_mode(mode))?;
         }
@@ -230,8 +230,8 @@ mod tests {
     fn a_new_file_takes_no_other_s_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        write_new(&path, b"first", Access::Private).unwrap();
-        let why = write_new(&path, b"second", Access::Private).unwrap_err();
+        write_new(&path, b"first", FileAccess::Private).unwrap();
+        let why = write_new(&path, b"second", FileAccess::Private).unwrap_err();
         assert!(matches!(why, FileError::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists));
         assert_eq!(fs::read(&path).unwrap(), b"first");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -242,8 +242,8 @@ mod tests {
     fn a_written_file_is_private_and_leaves_no_draft() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
-        write(&path, b"one", Access::Private).unwrap();
-        write(&path, b"two", Access::Private).unwrap();
+        write(&path, b"one", FileAccess::Private).unwrap();
+        write(&path, b"two", FileAccess::Private).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(&read_secret(&path).unwrap()[..], b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -253,7 +253,7 @@ mod tests {
     fn a_secret_that_others_can_read_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
-        write(&path, b"one", Access::Readable).unwrap();
+        write(&path, b"one", FileAccess::Readable).unwrap();
         assert!(matches!(read_secret(&path), Err(FileError::NotPrivate { mode: 0o644, .. })));
     }
 
@@ -261,7 +261,7 @@ mod tests {
     fn a_wiped_secret_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node.key");
-        write(&path, b"one", Access::Private).unwrap();
+        write(&path, b"one", FileAccess::Private).unwrap();
         wipe(&path).unwrap();
         wipe(&path).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -278,7 +278,7 @@ mod tests {
         for name in left.iter().chain(&kept) {
             fs::write(at(name), b"secret").unwrap();
         }
-        write(&at("key"), b"one", Access::Private).unwrap();
+        write(&at("key"), b"one", FileAccess::Private).unwrap();
         assert!(left.iter().all(|name| !at(name).exists()));
         assert!(kept.iter().all(|name| at(name).exists()));
     }

@@ -1,4 +1,4 @@
-//! A secret for one machine: sealed to its public seal key, by anybody, readable by nobody else.
+//! A secret for one machine (HPKE): sealed to its public seal key, by anybody, readable by nobody else.
 //!
 //! HPKE (RFC 9180) in base mode: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20-Poly1305. Who sealed it, a box does not
 //! say: what is inside must carry its own authority. Boxes of the first form, which was our own, still open.

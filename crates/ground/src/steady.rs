@@ -1,4 +1,4 @@
-//! A clock that does not jump: for waiting out a delay, whatever the clock of the machine is set to meanwhile.
+//! A monotonic clock, across restarts: for waiting out a delay, whatever the machine's clock is set to meanwhile.
 //!
 //! While a machine is on, its kernel counts, asleep or not, also from one run of a program to the next. How long it was off, its
 //! clock alone can tell: what that is set ahead by meanwhile counts.
@@ -10,7 +10,7 @@ use identity::time::{Seconds, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::file::{self, Access};
+use crate::file::{self, FileAccess};
 
 const NAME: &str = "steady.json";
 /// So often it is written down. What the clock jumped by since then counts if the machine goes off.
@@ -59,7 +59,7 @@ impl Steady {
         if kept.as_ref().is_none_or(is_due) {
             let new = Kept { at, steady };
             // A disk that takes nothing shortens no delay: by what is kept in memory it goes on.
-            let _unwritten = serde_json::to_vec(&new).map(|text| file::write(&self.file, &text, Access::Private));
+            let _unwritten = serde_json::to_vec(&new).map(|text| file::write(&self.file, &text, FileAccess::Private));
             *kept = Some(new);
         }
         now.unix() - steady.unix()

@@ -37,7 +37,7 @@ pub enum Request {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Answer {
+pub enum TokenAnswer {
     Opened { key: PublicKey },
     PinNeeded { token: String },
     Signature(Bytes),

@@ -1,4 +1,4 @@
-//! Keys that issue certificates: the two roots, and the issuing keys below them.
+//! Certificate authorities: the two roots, and below them the issuing keys (intermediates).
 
 use pki_types::CertificateDer;
 

@@ -1,4 +1,4 @@
-//! What gateways hand each other: entries that one lacks, and what was observed of SVIDs.
+//! What gateways hand each other (anti-entropy): entries that one lacks, and what was observed of SVIDs.
 
 use identity::envelope::Envelope;
 use identity::id::Digest;
@@ -57,7 +57,7 @@ impl Ledger {
 
     /// Where chains fork: what stands at the first such place of each, for whoever may not have seen it.
     pub fn forks(&self, state: &State) -> Result<Vec<Envelope>, LedgerError> {
-        let forks = state.fold.forks.iter().take(ENTRIES_PER_PAGE);
+        let forks = state.judged.fold.forks.iter().take(ENTRIES_PER_PAGE);
         let entries = forks.map(|(voice, seq)| self.entries_at(*voice, *seq));
         Ok(entries.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
@@ -69,7 +69,7 @@ impl Ledger {
             "SELECT envelope FROM entries WHERE voice = ?1 AND seq >= ?2 ORDER BY seq, digest LIMIT ?3",
         )?;
         let mut all = Vec::new();
-        for (voice, seq) in &state.fold.forks {
+        for (voice, seq) in &state.judged.fold.forks {
             let rows =
                 query.query_map(params![voice.to_string(), number(*seq), limit], |row| row.get::<_, String>(0))?;
             all.extend(rows.collect::<Result<Vec<_>, _>>()?);

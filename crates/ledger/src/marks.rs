@@ -28,7 +28,7 @@ impl Mark {
 /// Where a restored ledger came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Origin {
+pub struct RestoredFrom {
     /// The backup's file, as it was named.
     pub backup: String,
     pub made_at: Timestamp,
@@ -55,13 +55,13 @@ impl Ledger {
         Ok(())
     }
 
-    pub fn mark_restored(&self, origin: &Origin) -> Result<(), LedgerError> {
+    pub fn mark_restored(&self, origin: &RestoredFrom) -> Result<(), LedgerError> {
         let detail = serde_json::to_string(origin).map_err(|why| LedgerError::Damaged(why.to_string()))?;
         self.mark(Mark::Restored, origin.restored_at, &detail)
     }
 
     /// Where this ledger was restored from, while no other chain was begun.
-    pub fn restored(&self) -> Result<Option<Origin>, LedgerError> {
+    pub fn restored(&self) -> Result<Option<RestoredFrom>, LedgerError> {
         let mut query = self.db.prepare("SELECT detail FROM marks WHERE name = ?1")?;
         let details = query.query_map([Mark::Restored.word()], |row| row.get::<_, String>(0))?;
         let origin = details.map(|detail| {

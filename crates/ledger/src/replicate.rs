@@ -56,7 +56,7 @@ pub fn add(
     loop {
         // Whoever has no head yet knows no gateway: the first chain brings it.
         let all = state.head().is_none();
-        let voices = &state.voices;
+        let voices = &state.judged.voices;
         let (known, strange): (Vec<_>, Vec<_>) =
             open.into_iter().partition(|signed| all || voices.contains_key(&signed.entry.voice));
         if known.is_empty() {
@@ -95,15 +95,15 @@ fn heed(ledger: &Ledger, state: &mut State, strange: &[SignedEntry], now: Timest
         let _unread = trial.take(envelope, now);
     }
     ledger.conclude(&mut trial, now)?;
-    if !strange.iter().any(|signed| trial.voices.contains_key(&signed.entry.voice)) {
+    if !strange.iter().any(|signed| trial.judged.voices.contains_key(&signed.entry.voice)) {
         return Ok(false);
     }
     for (by, envelope) in &new {
         let digest = envelope.digest();
-        if trial.head_named(digest).is_some() || !matches!(trial.signers.stance_of(digest), Stance::NotTaken) {
+        if trial.head_named(digest).is_some() || !matches!(trial.judged.signers.stance_of(digest), Stance::NotTaken) {
             let _unread = state.take(envelope, now);
             // What its entry brings need not be kept twice.
-            if !trial.voices.contains_key(by) {
+            if !trial.judged.voices.contains_key(by) {
                 ledger.add_object(envelope)?;
             }
         }

@@ -196,7 +196,7 @@ impl Ledger {
             }
         }
         state.conclude(now);
-        state.replica.shorten(&state.ground);
+        state.replica.shorten(&state.judged.ground);
         Ok(())
     }
 

@@ -117,7 +117,7 @@ fn node(state: &State, key: Digest, member: &MemberRecord, observed: Option<Obse
         roles: claim.roles.iter().cloned().collect(),
         left: member.left,
         waits: member.why.as_ref().map(ToString::to_string),
-        suspensions: state.suspensions_of(key).iter().map(suspension).collect(),
+        suspensions: state.objects.suspensions_of(key).iter().map(suspension).collect(),
         low: claim.is_low(),
         observed: observed.unwrap_or_default(),
     }
@@ -143,7 +143,7 @@ const fn plus(a: Uses, b: Uses) -> Uses {
 
 /// Every invite, in the order in which they were made.
 pub fn invites(state: &State, observed: &BTreeMap<Digest, Observed>) -> Vec<InviteView> {
-    let records = state.invite_ids.keys().filter_map(|id| state.invite(*id)).map(|(_, record)| record);
+    let records = state.invites.ids().filter_map(|id| state.invite(*id)).map(|(_, record)| record);
     let mut invites: Vec<InviteView> = records.map(|record| invite(state, record, observed)).collect();
     invites.sort_by_key(|invite| (invite.created_at, invite.id));
     invites
@@ -172,7 +172,7 @@ fn invite(state: &State, record: &InviteRecord, observed: &BTreeMap<Digest, Obse
         created_by: state.signers_of_object(&record.envelope).join(", "),
         expires_at: invite.expires_at,
         outdated: state.is_outdated(record),
-        revoked: state.revocations.invite_is_revoked(invite.id),
+        revoked: state.revoked().invite_is_revoked(invite.id),
         names: invite.names.clone(),
         hosts: invite.hosts.clone(),
         networks: invite.networks.iter().map(ToString::to_string).collect(),

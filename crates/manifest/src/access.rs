@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use identity::principal::{Kind, Name, NodeName, OrgName};
+use identity::principal::{Name, NodeName, OrgName, PrincipalKind};
 use identity::time::Seconds;
 use serde::{Serialize, Serializer};
 
@@ -21,7 +21,7 @@ pub struct Who {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadQuestion {
+pub enum BadAccessQuestion {
     #[error("`{0}` is not a user, service, node or class: write NAME, NAME@NODE or KIND/NAME")]
     NotWho(String),
     #[error("this is the fleet of `{fleet}`, not of `{org}`")]
@@ -33,9 +33,9 @@ pub enum BadQuestion {
 }
 
 impl FromStr for Who {
-    type Err = BadQuestion;
-    fn from_str(text: &str) -> Result<Self, BadQuestion> {
-        let bad = || BadQuestion::NotWho(text.chars().take(200).collect());
+    type Err = BadAccessQuestion;
+    fn from_str(text: &str) -> Result<Self, BadAccessQuestion> {
+        let bad = || BadAccessQuestion::NotWho(text.chars().take(200).collect());
         let (who, at) = match text.split_once('@') {
             Some((who, at)) => (who, Some(at.parse().map_err(|_| bad())?)),
             None => (text, None),
@@ -56,18 +56,18 @@ impl FromStr for Who {
 
 impl Who {
     /// Names are unique across kinds, so that a bare one means one thing. A node need not be declared.
-    fn find(&self, fleet: &Fleet) -> Result<Subject, BadQuestion> {
+    fn find(&self, fleet: &Fleet) -> Result<Subject, BadAccessQuestion> {
         if let Some(org) = self.org.as_ref().filter(|org| *org != fleet.org.name.as_str()) {
-            return Err(BadQuestion::OtherOrg { org: org.clone(), fleet: fleet.org.name.clone() });
+            return Err(BadAccessQuestion::OtherOrg { org: org.clone(), fleet: fleet.org.name.clone() });
         }
-        let is = |kind: Kind| self.kind.as_deref().is_none_or(|given| given == kind.word());
-        let no_such = || BadQuestion::NoSuch(self.name.clone());
+        let is = |kind: PrincipalKind| self.kind.as_deref().is_none_or(|given| given == kind.word());
+        let no_such = || BadAccessQuestion::NoSuch(self.name.clone());
         let name: Name = self.name.parse().map_err(|_| no_such())?;
         let node: NodeName = self.name.parse().map_err(|_| no_such())?;
-        if is(Kind::User) && fleet.users.contains_key(&name) {
+        if is(PrincipalKind::User) && fleet.users.contains_key(&name) {
             return Ok(Subject::User(name));
         }
-        if is(Kind::Service) && fleet.services.contains_key(&name) {
+        if is(PrincipalKind::Service) && fleet.services.contains_key(&name) {
             return Ok(Subject::Service(name));
         }
         if self.kind.as_deref().is_none_or(|given| given == "class") && fleet.classes.contains_key(&name) {
@@ -125,19 +125,19 @@ impl Serialize for Subject {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Answer {
+pub struct AccessAnswer {
     pub who: Subject,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<NodeName>,
     pub what: Name,
     pub allowed: bool,
     /// Every way that leads there; or what is missing.
-    pub why: Vec<Step>,
+    pub why: Vec<AccessStep>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
-pub enum Step {
+pub enum AccessStep {
     /// One way by which it is allowed.
     Way {
         who: Subject,
@@ -176,7 +176,7 @@ pub enum Step {
     },
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for AccessStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Way { who, through_class, role, group, service } => {
@@ -216,12 +216,12 @@ fn ticked(names: &[impl fmt::Display]) -> String {
 }
 
 /// May they call it? With a node: from there; without: from anywhere.
-pub fn may(fleet: &Fleet, who: &Who, what: &Name) -> Result<Answer, BadQuestion> {
+pub fn may(fleet: &Fleet, who: &Who, what: &Name) -> Result<AccessAnswer, BadAccessQuestion> {
     let subject = who.find(fleet)?;
-    let service = fleet.services.get(what).ok_or_else(|| BadQuestion::NoService(what.clone()))?;
+    let service = fleet.services.get(what).ok_or_else(|| BadAccessQuestion::NoService(what.clone()))?;
     let roles = roles_of(fleet, &subject);
     let ways = roles.iter().flat_map(|held| {
-        held.groups.intersection(&service.groups).map(|group| Step::Way {
+        held.groups.intersection(&service.groups).map(|group| AccessStep::Way {
             who: subject.clone(),
             through_class: held.through.cloned(),
             role: held.role.to_owned(),
@@ -229,41 +229,41 @@ pub fn may(fleet: &Fleet, who: &Who, what: &Name) -> Result<Answer, BadQuestion>
             service: what.clone(),
         })
     });
-    let mut why: Vec<Step> = ways.collect();
+    let mut why: Vec<AccessStep> = ways.collect();
     let has_way = !why.is_empty();
     if !has_way {
         why.push(missing(&subject, &roles, what, &service.groups));
     }
     let place = home(fleet, &subject, who.at.as_ref());
-    let is_there = !matches!(place, Some(Step::NotAtHome { .. }));
+    let is_there = !matches!(place, Some(AccessStep::NotAtHome { .. }));
     let allowed = has_way && is_there;
     why.extend(place.filter(|_| allowed || !is_there));
     if let Some(stale) = fleet.org.stale.as_ref().filter(|_| allowed) {
         why.extend(shut_out(&subject, &roles, stale));
     }
-    Ok(Answer { who: subject, at: who.at.clone(), what: what.clone(), allowed, why })
+    Ok(AccessAnswer { who: subject, at: who.at.clone(), what: what.clone(), allowed, why })
 }
 
 /// The role, if any, by which a stale head ends it.
-fn shut_out(who: &Subject, roles: &[Held<'_>], stale: &StaleSpec) -> Option<Step> {
+fn shut_out(who: &Subject, roles: &[Held<'_>], stale: &StaleSpec) -> Option<AccessStep> {
     let named = |role: &str| match role {
         ROLE_NODE => stale.every_node,
         role => stale.roles.iter().any(|name| name.as_str() == role),
     };
     let held = roles.iter().find(|held| named(held.role))?;
-    Some(Step::UntilStale { who: who.clone(), role: held.role.to_owned(), margin: stale.margin })
+    Some(AccessStep::UntilStale { who: who.clone(), role: held.role.to_owned(), margin: stale.margin })
 }
 
-fn missing(who: &Subject, roles: &[Held<'_>], service: &Name, groups: &BTreeSet<Name>) -> Step {
+fn missing(who: &Subject, roles: &[Held<'_>], service: &Name, groups: &BTreeSet<Name>) -> AccessStep {
     if groups.is_empty() {
-        return Step::NoGroup { service: service.clone() };
+        return AccessStep::NoGroup { service: service.clone() };
     }
     if roles.is_empty() {
-        return Step::NoRole { who: who.clone() };
+        return AccessStep::NoRole { who: who.clone() };
     }
     let roles: BTreeSet<String> = roles.iter().map(|held| held.role.to_owned()).collect();
     let (roles, groups) = (roles.into_iter().collect(), groups.iter().cloned().collect());
-    Step::NoWay { who: who.clone(), roles, service: service.clone(), groups }
+    AccessStep::NoWay { who: who.clone(), roles, service: service.clone(), groups }
 }
 
 /// A role that somebody has, and what it allows.
@@ -298,14 +298,14 @@ fn roles_of<'a>(fleet: &'a Fleet, who: &Subject) -> Vec<Held<'a>> {
 }
 
 /// Where they are at home, or that they are not there. Nodes speak for themselves, from where they are.
-fn home(fleet: &Fleet, who: &Subject, at: Option<&NodeName>) -> Option<Step> {
+fn home(fleet: &Fleet, who: &Subject, at: Option<&NodeName>) -> Option<AccessStep> {
     let places: &[At] = match who {
         Subject::User(name) => fleet.users.get(name).map(|user| user.nodes.as_slice()).unwrap_or_default(),
         Subject::Service(name) => fleet.services.get(name).map(|it| it.at.as_slice()).unwrap_or_default(),
         Subject::Node(name) => {
             let elsewhere = at.filter(|at| *at != name)?;
             let places = vec![format!("`{name}`")];
-            return Some(Step::NotAtHome { who: who.clone(), node: Some(elsewhere.clone()), places });
+            return Some(AccessStep::NotAtHome { who: who.clone(), node: Some(elsewhere.clone()), places });
         }
         Subject::Class(_) | Subject::EveryNode => return None,
     };
@@ -321,9 +321,9 @@ fn home(fleet: &Fleet, who: &Subject, at: Option<&NodeName>) -> Option<Step> {
     let here: Vec<String> = places.iter().filter(covers).map(words).collect();
     let who = who.clone();
     if here.is_empty() {
-        return Some(Step::NotAtHome { who, node: at.cloned(), places: places.iter().map(words).collect() });
+        return Some(AccessStep::NotAtHome { who, node: at.cloned(), places: places.iter().map(words).collect() });
     }
-    Some(Step::AtHome { who, places: here })
+    Some(AccessStep::AtHome { who, places: here })
 }
 
 fn classes_of<'a>(fleet: &'a Fleet, node: &NodeName) -> impl Iterator<Item = &'a Name> {
@@ -357,7 +357,7 @@ pub fn matrix(fleet: &Fleet) -> Matrix {
     let classes = classes.map(|(name, _)| Subject::Class(name.clone()));
     let every = (!fleet.every_node.is_empty()).then_some(Subject::EveryNode);
     let row = |who: Subject| {
-        let homeless = matches!(home(fleet, &who, None), Some(Step::NotAtHome { .. }));
+        let homeless = matches!(home(fleet, &who, None), Some(AccessStep::NotAtHome { .. }));
         let groups: BTreeSet<&Name> = roles_of(fleet, &who).iter().flat_map(|held| held.groups).collect();
         let reached = |groups_of: &BTreeSet<Name>| !homeless && groups_of.iter().any(|group| groups.contains(group));
         let may_call = fleet.services.iter().filter(|(_, it)| reached(&it.groups)).map(|(name, _)| name.clone());

@@ -21,7 +21,7 @@ const LEAF_SCHEMA: &str = include_str!("../schemas/leaf.schema.json");
 /// For people and programs: which manifest is whose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Index {
+pub struct CompiledIndex {
     pub freehold_layout: u32,
     pub org: OrgName,
     pub org_id: OrgId,
@@ -56,7 +56,7 @@ pub struct Entry {
 pub fn emit(fleet: &Fleet, compiled: &Compiled, schema: u32) -> BTreeMap<String, Vec<u8>> {
     let entry = |leaf: &Leaf| Entry { key: leaf.key(), leaf: leaf.clone() };
     let map = Map { root: compiled.root, leaves: compiled.leaves.iter().map(entry).collect() };
-    let mut index = Index {
+    let mut index = CompiledIndex {
         freehold_layout: LAYOUT,
         org: fleet.org.name.clone(),
         org_id: fleet.org.id,

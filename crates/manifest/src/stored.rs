@@ -11,7 +11,7 @@ use std::str::FromStr;
 use identity::id::Digest;
 use identity::principal::glob::NameGlob;
 use identity::principal::label::Label;
-use identity::principal::{Address, Host, HostPort, Kind, Name, NodeName, Principal};
+use identity::principal::{Address, Host, HostPort, Name, NodeName, Principal, PrincipalKind};
 use identity::text::{BadText, Bytes};
 use identity::text_form;
 use identity::time::Seconds;
@@ -389,9 +389,9 @@ impl Manifest {
     pub fn places(&self, principal: &Principal) -> bool {
         let name = |name: &Name| name.as_str() == principal.name();
         match principal.kind() {
-            Kind::Node => false,
-            Kind::User => self.runs.users.iter().any(name),
-            Kind::Service => self.runs.services.keys().any(name),
+            PrincipalKind::Node => false,
+            PrincipalKind::User => self.runs.users.iter().any(name),
+            PrincipalKind::Service => self.runs.services.keys().any(name),
         }
     }
 }
@@ -419,7 +419,9 @@ impl Caller {
         let is_node = principal.node_name().is_some_and(|name| name == *node);
         match self {
             Self::Placed { principal: wanted, at } => {
-                principal == wanted && principal.kind() != Kind::Node && at.iter().any(|place| place.covers(node))
+                principal == wanted
+                    && principal.kind() != PrincipalKind::Node
+                    && at.iter().any(|place| place.covers(node))
             }
             Self::Node(name) => is_node && node == name,
             Self::Class { names, .. } => is_node && covered(names, node),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use identity::id::Digest;
 use identity::members::{ClassLeaf, Leaf, Meant, NodeLeaf};
-use identity::principal::{Kind, Name, NodeName, Principal};
+use identity::principal::{Name, NodeName, Principal, PrincipalKind};
 
 use crate::stored::{BadManifest, Caller, Manifest, Place};
 
@@ -84,12 +84,12 @@ impl Table {
     }
 
     /// Every name in it.
-    pub fn names(&self) -> BTreeSet<(Kind, String)> {
-        let nodes = self.nodes.keys().map(|name| (Kind::Node, name.to_string()));
+    pub fn names(&self) -> BTreeSet<(PrincipalKind, String)> {
+        let nodes = self.nodes.keys().map(|name| (PrincipalKind::Node, name.to_string()));
         let users = self.manifests.values().flat_map(|manifest| &manifest.runs.users);
-        let users = users.map(|name| (Kind::User, name.to_string()));
+        let users = users.map(|name| (PrincipalKind::User, name.to_string()));
         let services = self.manifests.values().flat_map(|manifest| manifest.runs.services.keys());
-        nodes.chain(users).chain(services.map(|name| (Kind::Service, name.to_string()))).collect()
+        nodes.chain(users).chain(services.map(|name| (PrincipalKind::Service, name.to_string()))).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ground::file::{self, Access, FileError};
+use ground::file::{self, FileAccess, FileError};
 use serde::Serialize;
 
 /// Where an administrator's units lie.
@@ -67,7 +67,7 @@ impl Unit {
         let (name, path) = (name(&self.scope), path(&self.scope));
         let changed = file::read_if_there(&path)?.is_none_or(|there| there != self.text.as_bytes());
         if changed {
-            file::write(&path, self.text.as_bytes(), Access::Readable)?;
+            file::write(&path, self.text.as_bytes(), FileAccess::Readable)?;
             systemctl(["daemon-reload"])?;
         }
         systemctl(["--quiet", "enable", &name])?;

@@ -1,4 +1,4 @@
-//! The founding record: both roots, the first signer set, the recovery set. Its digest is the org's id.
+//! The founding record (root of trust): both roots, first signers, recovery set. Its digest is the org's id.
 
 use aws_lc_rs::hkdf;
 use identity::envelope::{BadEnvelope, Envelope, Payload};

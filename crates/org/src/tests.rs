@@ -13,5 +13,6 @@ mod looking_back;
 mod meeting;
 mod parsing;
 mod governing;
+mod settling;
 mod taking_back;
 mod attacks;

@@ -151,6 +151,17 @@ impl Failure {
     }
 }
 
+/// Says what was being done when something failed: `scope.node().during("could not join")?`.
+pub trait During<T> {
+    fn during(self, doing: impl Into<String>) -> Result<T, Failure>;
+}
+
+impl<T, E: Error + 'static> During<T> for Result<T, E> {
+    fn during(self, doing: impl Into<String>) -> Result<T, Failure> {
+        self.map_err(|why| Failure::new(doing, &why))
+    }
+}
+
 fn find_refusal<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Refusal> {
     if let Some(refusal) = error.downcast_ref::<Refusal>() {
         return Some(refusal);
@@ -307,6 +318,7 @@ mod tests {
     #[test]
     fn whoever_meets_a_freeze_hears_what_ends_it() {
         for (source, cure) in [
+            (BadKnowledge::Frozen { steps: Vec::new() }, "freehold signer settle"),
             (BadKnowledge::Frozen { steps: Vec::new() }, "freehold recover --signer NAME"),
             (BadKnowledge::Parted, "a machine then joins again"),
         ] {

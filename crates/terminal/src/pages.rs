@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man as Page;
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 
 use crate::failure::Failure;
 
@@ -62,7 +62,7 @@ fn write_all(command: &Command, folder: &Path) -> Result<(), Failure> {
     let page = Page::new(command.clone());
     let path = folder.join(page.get_filename());
     std::fs::metadata(folder).map_err(failed)?;
-    file::write(&path, &render(command)?, Access::Readable).map_err(|why| failure(&why))?;
+    file::write(&path, &render(command)?, FileAccess::Readable).map_err(|why| failure(&why))?;
     command.get_subcommands().try_for_each(|below| write_all(below, folder))
 }
 

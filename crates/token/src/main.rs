@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use ground::secret;
-use ground::token::{Answer, MAX_LINE, Request, Trouble};
+use ground::token::{MAX_LINE, Request, TokenAnswer, Trouble};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 
 use crate::module::{Failed, Opened};
@@ -57,9 +57,9 @@ fn serve() -> io::Result<()> {
         }
         let answer = match serde_json::from_slice(&line) {
             Ok(request) => {
-                answer(&mut opened, request).unwrap_or_else(|(trouble, why)| Answer::Failed { trouble, why })
+                answer(&mut opened, request).unwrap_or_else(|(trouble, why)| TokenAnswer::Failed { trouble, why })
             }
-            Err(why) => Answer::Failed { trouble: Trouble::Other, why: format!("not a question: {why}") },
+            Err(why) => TokenAnswer::Failed { trouble: Trouble::Other, why: format!("not a question: {why}") },
         };
         let mut line = serde_json::to_vec(&answer)?;
         line.push(b'\n');
@@ -67,14 +67,14 @@ fn serve() -> io::Result<()> {
     }
 }
 
-fn answer(opened: &mut Option<Opened>, request: Request) -> Result<Answer, Failed> {
+fn answer(opened: &mut Option<Opened>, request: Request) -> Result<TokenAnswer, Failed> {
     // Sessions of one module in one process share a login: the old one goes before the new one comes.
     let (wanted, pin, make) = match request {
         Request::Open { wanted, pin } => (wanted, pin, false),
         Request::Generate { wanted, pin } => (wanted, pin, true),
         Request::Sign { message } => {
             let opened = opened.as_ref().ok_or((Trouble::Other, "no key was opened".to_owned()))?;
-            return opened.sign(&message.0).map(|signature| Answer::Signature(identity::text::Bytes(signature)));
+            return opened.sign(&message.0).map(|signature| TokenAnswer::Signature(identity::text::Bytes(signature)));
         }
     };
     *opened = None;
@@ -82,8 +82,8 @@ fn answer(opened: &mut Option<Opened>, request: Request) -> Result<Answer, Faile
         Ok(new) => {
             let key = new.public();
             *opened = Some(new);
-            Ok(Answer::Opened { key })
+            Ok(TokenAnswer::Opened { key })
         }
-        Err(module::PinNeeded { token }) => Ok(Answer::PinNeeded { token }),
+        Err(module::PinNeeded { token }) => Ok(TokenAnswer::PinNeeded { token }),
     }
 }

@@ -157,7 +157,7 @@ pub const BYTES_PER_CALL: usize = 512 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Answer {
+pub enum ControlAnswer {
     Survey(Box<Survey>),
     Taken {},
     Recovering {

@@ -39,27 +39,27 @@ pub struct Hello {
 impl Hello {
     pub const fn knows(&self) -> Knows {
         let Self { signers, head, digest, rivals, suspended, .. } = *self;
-        Knows { place: Place { signers, head, digest: Reverse(digest) }, rivals, suspended }
+        Knows { place: HeadPlace { signers, head, digest: Reverse(digest) }, rivals, suspended }
     }
 }
 
 /// What one side of a connection says that it knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knows {
-    pub place: Place,
+    pub place: HeadPlace,
     pub rivals: Option<Digest>,
     pub suspended: Option<Digest>,
 }
 
 /// Where a head stands among all: the order is that of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct HeadPlace {
     pub signers: u64,
     pub head: u64,
     pub digest: Reverse<Digest>,
 }
 
-impl Place {
+impl HeadPlace {
     pub const fn of(head: &SignedHead) -> Self {
         let (signers, number) = head.head.place();
         Self { signers, head: number, digest: Reverse(head.digest) }

@@ -1,4 +1,4 @@
-//! The one table of permissions: who may ask what. It has no default arm.
+//! The one table of permissions (authorization policy, routes): who may ask what. It has no default arm.
 
 use identity::bundle::Domain;
 use identity::id::Digest;

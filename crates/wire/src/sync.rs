@@ -1,4 +1,4 @@
-//! The words of checking in, of leaving, of recovering, and of showing a gateway what it lacks.
+//! The words of checking in and of the long poll for news, of leaving, of recovering, and of showing what a gateway lacks.
 
 use identity::envelope::Envelope;
 use identity::id::Digest;

@@ -6,7 +6,7 @@ use identity::envelope::Envelope;
 use pki_types::CertificateDer;
 
 use crate::connect::standing::{Signed, Standing};
-use crate::connect::{AlertKind, Believed, CallError, Conversation, Gateway};
+use crate::connect::{AlertKind, Believed, CallError, Conversation, GatewayAddress};
 use crate::known::{BadKnowledge, Known};
 use crate::permit::Ask;
 
@@ -30,7 +30,7 @@ impl Believed {
 
 /// Catches up with the org at whoever answers there, without believing them: only what is signed counts. This is how a
 /// machine comes back whose endpoint roots are all gone. Nothing else can be asked on such a connection.
-pub async fn refresh(gateway: &Gateway, known: &Known) -> Result<(Known, Trust), CallError> {
+pub async fn refresh(gateway: &GatewayAddress, known: &Known) -> Result<(Known, Trust), CallError> {
     let mut conversation = Conversation::with_anybody(gateway).await?;
     let wrong = |why: BadKnowledge| CallError::Knowledge { address: Box::new(gateway.address.clone()), source: why };
     let chain = conversation.documents(Ask::Signers).await?;
@@ -44,7 +44,7 @@ pub async fn refresh(gateway: &Gateway, known: &Known) -> Result<(Known, Trust),
 /// signed, which any stranger may read.
 pub async fn explain(
     mut refused: CallError,
-    (gateway, known): (&Gateway, &Known),
+    (gateway, known): (&GatewayAddress, &Known),
     chain: &[CertificateDer<'_>],
     roots: &Roots<Identity>,
 ) -> CallError {

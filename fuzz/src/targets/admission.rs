@@ -103,8 +103,8 @@ pub fn check(data: &[u8]) -> bool {
     let mut state = HARBOR.state.clone();
     state.take_entry(&signed, NOW);
     state.conclude(NOW);
-    let counts = state.fold.members.values().any(|it| it.admission == signed.digest);
-    assert_ne!(counts, state.fold.waiting.contains_key(&signed.digest), "it counts, or it waits");
+    let counts = state.judged.fold.members.values().any(|it| it.admission == signed.digest);
+    assert_ne!(counts, state.judged.fold.waiting.contains_key(&signed.digest), "it counts, or it waits");
     if counts {
         may_count(&evidence);
     }

@@ -2,7 +2,7 @@
 //! believed than a key proves.
 
 use ground::age::header::{self, Header, Stanza};
-use ground::age::keys::{Identity, Recipient};
+use ground::age::keys::{AgeIdentity, Recipient};
 use ground::age::wrap::{self, FileKey, NotUnwrapped, Opens};
 use ground::archive;
 use ground::passphrase::Passphrase;
@@ -12,8 +12,8 @@ const IDENTITY: &str = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZ
 /// The most work that is done here for a passphrase.
 const CHEAP: u8 = 6;
 
-fn identity() -> Identity {
-    Identity::parse(IDENTITY).expect("an identity")
+fn identity() -> AgeIdentity {
+    AgeIdentity::parse(IDENTITY).expect("an identity")
 }
 
 fn recipient() -> Recipient {
@@ -86,7 +86,7 @@ fn names(text: &str) {
         if let Ok(recipient) = line.parse::<Recipient>() {
             assert_eq!(recipient.to_string(), line, "there is one way to write it");
         }
-        if let Some(identity) = Identity::parse(line) {
+        if let Some(identity) = AgeIdentity::parse(line) {
             let _ = identity.recipient();
         }
     }

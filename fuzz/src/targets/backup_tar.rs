@@ -2,15 +2,15 @@
 //! written as something that is read the same.
 
 use identity::time::Timestamp;
-use operate::backup::tar::{BLOCK, BadTar, END, Entry, Kind, header, next, padding};
+use operate::backup::tar::{BLOCK, BadTar, END, TarEntry, TarEntryKind, header, next, padding};
 
 const AT: Timestamp = Timestamp::from_unix(1_900_000_000);
 
-fn entry(path: &str, kind: Kind) -> Entry {
-    Entry { path: path.to_owned(), kind }
+fn entry(path: &str, kind: TarEntryKind) -> TarEntry {
+    TarEntry { path: path.to_owned(), kind }
 }
 
-fn whole(entries: &[(Entry, &[u8])]) -> Vec<u8> {
+fn whole(entries: &[(TarEntry, &[u8])]) -> Vec<u8> {
     let mut tar = Vec::new();
     for (entry, body) in entries {
         tar.extend(header(entry, 0o600, AT).expect("it fits"));
@@ -22,14 +22,14 @@ fn whole(entries: &[(Entry, &[u8])]) -> Vec<u8> {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    let file = |path: &str, body: &[u8]| entry(path, Kind::File { size: body.len() as u64 });
-    let link = |path: &str, target: &str| entry(path, Kind::Link { target: target.to_owned() });
+    let file = |path: &str, body: &[u8]| entry(path, TarEntryKind::File { size: body.len() as u64 });
+    let link = |path: &str, target: &str| entry(path, TarEntryKind::Link { target: target.to_owned() });
     let list = b"{\"schema\":1}";
     let long = "a-name-that-is-long/".repeat(14);
     vec![
         whole(&[
             (file("contents.json", list), list),
-            (entry("operator/", Kind::Folder), b""),
+            (entry("operator/", TarEntryKind::Folder), b""),
             (file("operator/known.json", b"{}"), b"{}"),
             (link("operator/current", "svids/1"), b""),
         ]),
@@ -51,7 +51,7 @@ impl From<BadTar> for No {
 }
 
 /// What is in it, and how many bytes of it were read.
-fn read(data: &[u8]) -> Result<Vec<Entry>, No> {
+fn read(data: &[u8]) -> Result<Vec<TarEntry>, No> {
     let (mut rest, mut entries) = (data, Vec::new());
     loop {
         let mut asked = 0;
@@ -67,7 +67,7 @@ fn read(data: &[u8]) -> Result<Vec<Entry>, No> {
         let Some(entry) = found else {
             return Ok(entries);
         };
-        if let Kind::File { size } = entry.kind {
+        if let TarEntryKind::File { size } = entry.kind {
             let size = usize::try_from(size).map_err(|_| No::Cut)?;
             let size = size + padding(size as u64).count();
             rest = rest.get(size..).ok_or(No::Cut)?;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use tunnel::stream::proxy_header;
 use wire::carry::agree;
-use wire::carry::frame::{Decoder, From, Kind, encode};
+use wire::carry::frame::{Decoder, FrameKind, From, encode};
 use wire::carry::proxied::{Read, Whose, parse};
 
 /// What makes a request one for a WebSocket.
@@ -14,13 +14,13 @@ const ASKED: [&str; 4] = ["upgrade", "connection", "sec-websocket-version", "sec
 
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut masked = vec![b'c'];
-    encode(&mut masked, Kind::Ping, Some([1, 2, 3, 4]), b"there?");
-    encode(&mut masked, Kind::Data, Some([5, 6, 7, 8]), &[b'x'; 300]);
-    encode(&mut masked, Kind::Close, Some([9; 4]), &[3, 232]);
+    encode(&mut masked, FrameKind::Ping, Some([1, 2, 3, 4]), b"there?");
+    encode(&mut masked, FrameKind::Data, Some([5, 6, 7, 8]), &[b'x'; 300]);
+    encode(&mut masked, FrameKind::Close, Some([9; 4]), &[3, 232]);
     let mut bare = vec![b's'];
-    encode(&mut bare, Kind::Data, None, b"a");
-    encode(&mut bare, Kind::Pong, None, b"");
-    encode(&mut bare, Kind::Data, None, &[b'y'; 70_000]);
+    encode(&mut bare, FrameKind::Data, None, b"a");
+    encode(&mut bare, FrameKind::Pong, None, b"");
+    encode(&mut bare, FrameKind::Data, None, &[b'y'; 70_000]);
     bare.truncate(10_000);
     let second =
         [b"p\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c".as_slice(), &[192, 0, 2, 1, 192, 0, 2, 2, 0, 1, 0, 2]].concat();
@@ -73,7 +73,7 @@ fn decodes(from: From, frames: &[u8]) -> bool {
     assert!(ping.is_none_or(|ping| ping.len() <= 125), "a ping is short");
     // What came out goes in again.
     let mut again = Vec::new();
-    encode(&mut again, Kind::Data, (from == From::Client).then_some([7; 4]), &carried);
+    encode(&mut again, FrameKind::Data, (from == From::Client).then_some([7; 4]), &carried);
     let count = Decoder::new(from).decode(&mut again).expect("our own frame");
     assert_eq!(&again[..count], carried.as_slice());
     true

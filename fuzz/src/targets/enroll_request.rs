@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use identity::certificate::binding::{Binding, Terms};
+use identity::certificate::binding::{Binding, BindingTerms};
 use identity::certificate::{make_request, read_request};
 use identity::id::{Digest, KeyId};
 use identity::principal::Principal;
 use identity::text::Bytes;
 use identity::time::Seconds;
-use org::enroll::{Attempt, Verdict, check_name_is_free, consider};
+use org::enroll::{Attempt, EnrollOutcome, check_name_is_free, consider};
 use org::invite::Approval;
 use org::invite::admission::{Claim, ClaimAuthority, Purpose, Transcript};
 use wire::enroll::{EnrollRequest, SvidRequest};
@@ -50,7 +50,7 @@ pub fn proved() -> EnrollRequest {
     let svid_key = read_request(&request).expect("our own").id;
     let principal = Principal::node(&HARBOR.founding.record.name, &name);
     let not_after = NOW + Seconds::DAY;
-    let terms = Terms { org: HARBOR.founding.id, principal: &principal, node: &name, svid_key, not_after };
+    let terms = BindingTerms { org: HARBOR.founding.id, principal: &principal, node: &name, svid_key, not_after };
     let binding = terms.sign(&node).expect("a key");
     let claim = HARBOR.claim(1, "web-1");
     let svid = SvidRequest { request: Bytes(request), binding, counter: 1 };
@@ -139,9 +139,9 @@ fn check_verdict(claim: &Claim, claimed: Digest) -> bool {
     let gateway = "gw-1".parse().expect("a name");
     let source = "10.1.2.3".parse().expect("an address");
     match consider(&HARBOR.state, Attempt { claim, claimed, source, gateway: &gateway, now: NOW }) {
-        Ok(verdict @ (Verdict::Admit { .. } | Verdict::Wait { .. })) => {
+        Ok(verdict @ (EnrollOutcome::Admit { .. } | EnrollOutcome::Wait { .. })) => {
             let bounds = &verdict.invite().invite;
-            assert_eq!(matches!(verdict, Verdict::Wait { .. }), bounds.approval == Approval::Human);
+            assert_eq!(matches!(verdict, EnrollOutcome::Wait { .. }), bounds.approval == Approval::Human);
             assert_eq!(claim.is_low(), !bounds.kind.is_proven());
             assert!(claim.labels.is_subset(&bounds.labels) && claim.roles.is_subset(&bounds.roles));
             assert!(claim.name.as_str().starts_with(if claim.is_low() { "lab-" } else { "web-" }));
@@ -153,7 +153,7 @@ fn check_verdict(claim: &Claim, claimed: Digest) -> bool {
             assert!(consider(&HARBOR.state, Attempt { now: NOW, ..away }).is_err(), "from another network");
             true
         }
-        Ok(Verdict::Again { .. }) => panic!("nobody has joined here yet"),
+        Ok(EnrollOutcome::Again { .. }) => panic!("nobody has joined here yet"),
         Err(refusal) => {
             let json = serde_json::to_vec(&refusal).expect("a refusal travels");
             assert_eq!(serde_json::from_slice::<org::refusal::Refusal>(&json).expect("and arrives"), refusal);

@@ -81,7 +81,7 @@ impl Story {
     }
 
     fn counts(&self, signed: &SignedEntry) -> bool {
-        self.harbor.state.fold.members.values().any(|it| it.admission == signed.digest)
+        self.harbor.state.judged.fold.members.values().any(|it| it.admission == signed.digest)
     }
 }
 
@@ -180,7 +180,7 @@ fn suspends() -> Vec<u8> {
     let (node_key, name): (_, NodeName) = (public("node-1").digest(), "web-1".parse().expect("a name"));
     let (until, reason) = (NOW + Seconds::HOUR, "odd".to_owned());
     story.take(&Suspension { node_key, name, at: NOW, until, reason }, "ben");
-    assert!(story.harbor.state.suspensions.contains_key(&node_key));
+    assert!(story.harbor.state.objects.suspensions.contains_key(&node_key));
     story.text.bytes()
 }
 
@@ -325,43 +325,42 @@ fn replicates(opened: &[SignedEntry], state: &State) {
         remembered.remember_entry(signed);
     }
     assert_eq!(replica.sights, state.replica.sights, "first sights");
-    assert_eq!(replica.signers(LATER), state.signers, "signers");
+    assert_eq!(replica.signers(LATER), state.judged.signers, "signers");
     if let Ok(fold) = replica.state(LATER) {
-        assert_eq!(fold, state.fold, "who is a member, and who waits");
+        assert_eq!(fold, state.judged.fold, "who is a member, and who waits");
     }
     remembered.conclude(LATER);
-    assert_eq!(remembered.signers, state.signers, "remembered signers");
-    assert_eq!(remembered.fold, state.fold, "remembered members");
+    assert_eq!(remembered.judged.signers, state.judged.signers, "remembered signers");
+    assert_eq!(remembered.judged.fold, state.judged.fold, "remembered members");
 }
 
 fn is_same(one: &State, other: &State) {
     assert_eq!(one.replica.sights, other.replica.sights, "first sights");
-    assert_eq!(one.signers, other.signers, "signers");
-    assert_eq!(one.ground, other.ground, "ground");
-    assert_eq!(one.fold, other.fold, "members");
+    assert_eq!(one.judged.signers, other.judged.signers, "signers");
+    assert_eq!(one.judged.ground, other.judged.ground, "ground");
+    assert_eq!(one.judged.fold, other.judged.fold, "members");
     assert_eq!(one.frontier, other.frontier, "frontier");
-    assert_eq!(one.voices, other.voices, "voices");
-    assert_eq!(one.revocations, other.revocations, "revocations");
+    assert_eq!(one.judged.voices, other.judged.voices, "voices");
     assert_eq!(one.members, other.members, "records of members");
-    assert_eq!(one.names, other.names, "names");
     assert_eq!(one.invites, other.invites, "invites");
-    assert_eq!(one.bundles, other.bundles, "bundles");
-    assert_eq!(one.suspensions, other.suspensions, "suspensions");
-    assert_eq!(one.consents, other.consents, "consents");
-    assert_eq!(one.decisions, other.decisions, "decisions");
-    assert_eq!(one.waivers, other.waivers, "waivers");
+    assert_eq!(one.objects, other.objects, "objects");
 }
 
 /// Never over-spent; a name has one holder; what was revoked is not let in.
 fn hold(state: &State) {
-    for (digest, record) in &state.invites {
+    for (digest, record) in state.invites.iter() {
         for right in &record.invite.rights {
-            let let_in = state.fold.members.values().filter(|it| {
+            let let_in = state.judged.fold.members.values().filter(|it| {
                 let admission = state.members.get(&it.key).map(|member| &member.admission);
                 admission.is_some_and(|admission| {
                     admission.voice == right.voice
                         && admission.digest == it.admission
-                        && state.fold.spent.get(&(right.voice, *digest)).is_some_and(|keys| keys.contains_key(&it.key))
+                        && state
+                            .judged
+                            .fold
+                            .spent
+                            .get(&(right.voice, *digest))
+                            .is_some_and(|keys| keys.contains_key(&it.key))
                 })
             });
             if let (Uses::Limited(uses), false) = (right.uses, listed(state)) {
@@ -370,9 +369,9 @@ fn hold(state: &State) {
             }
         }
     }
-    for admitted in state.fold.members.values() {
-        assert!(!state.revocations.node_keys.contains(&admitted.key), "a revoked key is a member");
-        assert!(!state.fold.waiting.contains_key(&admitted.admission), "it counts and waits");
+    for admitted in state.judged.fold.members.values() {
+        assert!(!state.revoked().node_keys.contains(&admitted.key), "a revoked key is a member");
+        assert!(!state.judged.fold.waiting.contains_key(&admitted.admission), "it counts and waits");
     }
     assert!(state.signer_set().quorum.threshold() >= 1);
 }

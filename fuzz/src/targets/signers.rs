@@ -8,7 +8,7 @@ use identity::id::Digest;
 use identity::signers::{Recovery, SignerSet, SignersRef, Succession, Word};
 use identity::time::{Seconds, Timestamp};
 use org::ledger::signers::{Basis, Signers, Stance, signers};
-use org::ledger::step::{Sights, Step};
+use org::ledger::step::{Sights, SignerStep};
 
 use crate::cast::NOW;
 use crate::harbor::{HARBOR, quorum};
@@ -79,12 +79,12 @@ pub fn check(data: &[u8]) -> bool {
         match (part.kind.as_str(), std::str::from_utf8(&part.payload)) {
             ("sights", Ok(text)) => sights.extend(text.lines().filter_map(sight)),
             ("floor", Ok(text)) => floor = settled(text),
-            _ => steps.extend(Step::read(HARBOR.founding.id, &part.envelope)),
+            _ => steps.extend(SignerStep::read(HARBOR.founding.id, &part.envelope)),
         }
     }
     // They are kept by their digests.
     let mut there = BTreeSet::new();
-    steps.retain(|step: &Step| there.insert(step.digest));
+    steps.retain(|step: &SignerStep| there.insert(step.digest));
     if steps.is_empty() {
         return false;
     }
@@ -113,7 +113,7 @@ fn settled(text: &str) -> Option<SignersRef> {
 }
 
 /// Every step of the way is signed by whom it must be, was seen, and brings no key back.
-fn holds(basis: &Basis, (steps, sights): (&[Step], &Sights), found: &Signers) {
+fn holds(basis: &Basis, (steps, sights): (&[SignerStep], &Sights), found: &Signers) {
     let (path, last) = match found {
         Signers::InForce(it) => (&it.path, &it.set),
         Signers::Frozen(it) => (&it.path, &it.last),

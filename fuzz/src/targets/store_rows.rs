@@ -125,7 +125,8 @@ pub fn check(data: &[u8]) -> bool {
     let [again, once_more] = [(); 2].map(|()| ledger.state(&founding, NOW).expect("it was read before"));
     let pairs = [(&again, &state), (&once_more, &again)];
     let same = |(one, other): &(&State, &State)| {
-        (&one.fold, &one.signers, &one.frontier) == (&other.fold, &other.signers, &other.frontier)
+        (&one.judged.fold, &one.judged.signers, &one.frontier)
+            == (&other.judged.fold, &other.judged.signers, &other.frontier)
     };
     assert!(pairs.iter().any(same), "what was read is read again");
     ask(&ledger, &state);
@@ -184,9 +185,9 @@ fn go_on(state: &State) {
         let last = state.frontier.place_of(&public("gw-1"));
         let signed = SignedEntry::write(state.org, last, (&voice, state.under()), moment, action);
         let signed = signed.expect("an entry can be written");
-        let before = state.fold.clone();
+        let before = state.judged.fold.clone();
         if state.take_own(&signed, None, NOW).is_err() {
-            assert_eq!(state.fold, before, "what is refused changes nothing");
+            assert_eq!(state.judged.fold, before, "what is refused changes nothing");
         }
         org::audit::line(&state, &signed);
     }

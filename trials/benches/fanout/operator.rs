@@ -17,7 +17,7 @@ use trials::intruder::Intruder;
 use trials::machine::Door;
 use trials::place::Place;
 use trials::thief::{Thief, signed_call};
-use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL, Survey};
+use wire::control::{BYTES_PER_CALL, Call, ControlAnswer, DIGESTS_PER_CALL, Survey};
 use wire::permit::Ask;
 
 /// Beyond the addresses of the machines.
@@ -62,9 +62,9 @@ impl Operator {
 }
 
 impl Line {
-    async fn ask(&mut self, call: &Call) -> Answer {
+    async fn ask(&mut self, call: &Call) -> ControlAnswer {
         let signed = signed_call("ann", call, self.caller.exporter, &self.of.thief.signer());
-        let answer: Result<Answer, Refusal> = self.caller.ask(Ask::Control, &signed).await.unwrap();
+        let answer: Result<ControlAnswer, Refusal> = self.caller.ask(Ask::Control, &signed).await.unwrap();
         answer.unwrap_or_else(|refusal| panic!("the operator was refused: {refusal}"))
     }
 
@@ -92,7 +92,7 @@ impl Line {
 
     /// The next head, signed, ready to be sent; and its version.
     pub async fn head(&mut self, cause: Cause, change: impl FnOnce(&mut Head)) -> (u64, Envelope) {
-        let Answer::Survey(survey) = self.ask(&Call::Survey { tip: None }).await else {
+        let ControlAnswer::Survey(survey) = self.ask(&Call::Survey { tip: None }).await else {
             panic!("not a survey");
         };
         let Survey { head: known, .. } = *survey;

@@ -1,7 +1,7 @@
 //! Both roots of an org with ten thousand nodes are rotated, while every twentieth node is off: how soon the others have
 //! the new ones, what that takes, and that nobody is lost.
 //!
-//! `cargo build --release && cargo bench -p trials --bench rotate -- [--json] [--nodes N] [--spread SECONDS]`
+//! `cargo build --release && cargo bench -p trials --bench rotate -- [--quick] [--json] [--nodes N] [--spread SECONDS]`
 
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
@@ -31,8 +31,9 @@ fn main() {
         let at = words.iter().position(|given| given == word)?;
         words.get(at + 1)?.parse::<usize>().ok()
     };
-    let nodes = number("--nodes").unwrap_or(NODES);
-    let spread = Duration::from_secs(number("--spread").unwrap_or(SPREAD).try_into().unwrap());
+    let (many, long) = if words.iter().any(|word| word == "--quick") { (500, 10) } else { (NODES, SPREAD) };
+    let nodes = number("--nodes").unwrap_or(many);
+    let spread = Duration::from_secs(number("--spread").unwrap_or(long).try_into().unwrap());
     meter::raise_files();
     let place = Place::founded(&[]);
     let gateway = place.serve();
@@ -197,7 +198,7 @@ impl<'a> Bench<'a> {
         }
         let whole: Goal = Box::new(move |told| all.iter().all(|goal| goal(told)));
         let reached = self.crowd.reach(&back, &[whole]).await;
-        let cost = began.cost(format!("{} nodes come back at once", back.len()), Duration::ZERO, back.len());
+        let cost = began.cost(format!("{} nodes come back {how}", back.len()), Duration::ZERO, back.len());
         self.table.note(format!("{} nodes that were off come back {how}; until so many", back.len()));
         let spread = Spread::since(began.at, reached.into_iter().flat_map(BTreeMap::into_values).collect());
         self.table.row("go by both new versions, with an SVID that leads to them", back.len(), &spread);

@@ -14,7 +14,7 @@ use trials::meter;
 use trials::place::{ended, refused, stderr, stdout, succeeded, text, until};
 
 use super::Two;
-use crate::bad_days::{agent, counter};
+use crate::faults::{agent, counter};
 
 #[test]
 fn a_removed_gateway_is_told_nothing_more() {
@@ -28,7 +28,7 @@ fn a_removed_gateway_is_told_nothing_more() {
     let told = place.freehold(&["node", "list", "--gateway", &b]);
     assert!(!told.status.success(), "nobody believes it");
     let ledger = Intruder::at(place.scope("vps").join("gateway"));
-    let knows = |name: &str| ledger.state().names.contains_key(&name.parse::<NodeName>().unwrap());
+    let knows = |name: &str| ledger.state().named(&name.parse::<NodeName>().unwrap()).next().is_some();
     assert!(knows("vps"));
     place.joined("later");
     assert!(!knows("late") && !knows("later"));

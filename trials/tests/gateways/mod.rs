@@ -1,5 +1,8 @@
-//! Several gateways: one is added, moved to, stopped, removed; nodes and operators go on.
+//! Gateways: one alone, behind carriers, under attack; several, of which one is added, moved to, stopped, removed.
 
+mod serve;
+mod carriers;
+pub(crate) mod hostile;
 mod adding;
 mod moving;
 mod agreeing;

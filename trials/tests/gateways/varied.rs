@@ -141,7 +141,7 @@ fn a_first_gateway_that_is_stolen_and_set_back_locks_nobody_out_of_the_second() 
     intruder.put(&intruder.says(admitted(&intruder.state(), &code, "n-9")));
     let _laptop = place.serve();
     let second = Intruder::at(place.scope("vps").join("gateway"));
-    until("the second one knows that the chain forks", || !second.state().fold.forks.is_empty());
+    until("the second one knows that the chain forks", || !second.state().judged.fold.forks.is_empty());
 
     // At the survivor operators go on, with all that was settled.
     for words in [&["node", "list"][..], &["status"], &["invite", "create"], &["refresh"]] {

@@ -101,7 +101,7 @@ fn a_machine_that_cannot_say_goodbye_keeps_everything() {
     let told = host.run(&["--uninstall"], "");
     ended(&told, 1, "It is still a member, and nothing was removed");
     assert!(host.agent().exists() && host.path("orgs/harbor/node.key").exists());
-    succeeded(&host.node(&["leave", "--local", "--as", "harbor"]));
+    succeeded(&host.node(&["leave", "--local", "--yes", "--as", "harbor"]));
     succeeded(&host.run(&["--uninstall"], ""));
     assert!(!host.agent().exists());
 }

@@ -5,7 +5,7 @@ use trials::joiner::Joiner;
 use trials::place::{Place, succeeded};
 use trials::stranger::Dial;
 use trials::thief::Thief;
-use wire::control::{Answer, Call};
+use wire::control::{Call, ControlAnswer};
 
 use super::watching::Puppet;
 use super::{QUAY, Scene};
@@ -15,9 +15,9 @@ fn leaves(place: &Place) -> Vec<NodeLeaf> {
     let thief = Thief::of(place);
     let root = thief.known().head.head.members.unwrap();
     let mut line = Dial::to(place.port).line();
-    let mut ask = |call: Call| -> Answer { serde_json::from_value(thief.call(&mut line, &call).body).unwrap() };
-    let Answer::Map { leaves, next: None } = ask(Call::Map { root, from: 0 }) else { panic!("no map") };
-    let Answer::Blobs { blobs } = ask(Call::Blobs { digests: leaves }) else { panic!("no leaves") };
+    let mut ask = |call: Call| -> ControlAnswer { serde_json::from_value(thief.call(&mut line, &call).body).unwrap() };
+    let ControlAnswer::Map { leaves, next: None } = ask(Call::Map { root, from: 0 }) else { panic!("no map") };
+    let ControlAnswer::Blobs { blobs } = ask(Call::Blobs { digests: leaves }) else { panic!("no leaves") };
     let read = blobs.iter().map(|blob| serde_json::from_slice(&blob.0).unwrap());
     let mut nodes: Vec<NodeLeaf> = read
         .filter_map(|leaf| match leaf {

@@ -7,7 +7,7 @@ use trials::between::Between;
 use trials::intruder::Intruder;
 use trials::joiner::Joiner;
 use trials::place::{json, succeeded, text};
-use wire::control::{Answer, Observed};
+use wire::control::{ControlAnswer, Observed};
 
 use super::Scene;
 
@@ -44,12 +44,14 @@ fn a_gateway_that_hides_a_machine_or_shows_another_changes_neither_the_list_nor_
 fn a_gateway_that_forgets_its_ledger_hides_nobody_whom_this_home_knows() {
     let (scene, _gateway) = Scene::with_wiki(&["web-1"]);
     let lie = Between::changing(&scene.place, |answer| match answer {
-        Answer::Survey(mut survey) => {
+        ControlAnswer::Survey(mut survey) => {
             survey.frontier = Frontier::default();
-            Answer::Survey(survey)
+            ControlAnswer::Survey(survey)
         }
-        Answer::Beyond { .. } => Answer::Beyond { entries: Vec::new(), more: false },
-        Answer::Observed { .. } => Answer::Observed { nodes: std::collections::BTreeMap::new(), next: None },
+        ControlAnswer::Beyond { .. } => ControlAnswer::Beyond { entries: Vec::new(), more: false },
+        ControlAnswer::Observed { .. } => {
+            ControlAnswer::Observed { nodes: std::collections::BTreeMap::new(), next: None }
+        }
         other => other,
     });
     assert_eq!(listed(&scene, &lie.address), members(&["quay", "web-1"]));

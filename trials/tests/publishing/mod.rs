@@ -1,5 +1,7 @@
 //! A fleet on its way to the nodes, from the operator's side: planned, published, watched, taken back.
 
+mod declare;
+mod compile;
 mod plain;
 mod agreeing;
 mod weighing;

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use trials::place::{Place, ended, json as facts, stderr, succeeded, text};
 use trials::thief::Thief;
 
+use super::{QUAY, Scene, wiki_on};
+
 #[test]
 fn a_command_that_signs_a_head_names_whom_it_lists_and_whose_key_it_ends() {
     let place = Place::founded(&["--node", "quay"]);
@@ -23,6 +25,33 @@ fn a_command_that_signs_a_head_names_whom_it_lists_and_whose_key_it_ends() {
     let revoked = place.facts(&["node", "revoke", "web-2", "--yes"]);
     assert_eq!((&revoked["lists"], &revoked["revokes_keys"]), (&json!(["web-3"]), &json!(["web-2"])));
     assert_eq!(revoked["leaves_waiting"], json!([]));
+}
+
+/// Each drafts the very head that it would sign; nobody is there to say yes.
+#[test]
+fn whoever_is_asked_is_told_before_what_the_head_does_to_machines() {
+    let (scene, _gateway) = Scene::with_wiki(&["web-1"]);
+    let place = &scene.place;
+    scene.declare(QUAY);
+    scene.publish();
+    scene.declare(&wiki_on("web-1"));
+    place.joined("web-2");
+    let head = place.facts(&["status"])["head"]["version"].clone();
+    let commands: [&[&str]; 7] = [
+        &["publish", "fleet"],
+        &["rollback"],
+        &["signer", "add", "ben", "--unprotected"],
+        &["signer", "threshold", "1"],
+        &["mandate", "change", "quay", "--svid-ttl", "8h"],
+        &["user", "revoke", "ann"],
+        &["node", "revoke", "web-1"],
+    ];
+    for words in commands {
+        let told = place.freehold(words);
+        ended(&told, 2, "this needs a yes");
+        assert!(stderr(&told).contains("lists 1 new member: web-2\n"), "{words:?}: {}", stderr(&told));
+    }
+    assert_eq!(place.facts(&["status"])["head"]["version"], head, "nothing was signed");
 }
 
 /// One key stays with ann, the others go to homes of their own.

@@ -38,8 +38,8 @@ impl World {
         let state = self.read(&self.place().org().join("gateway/ledger.db"));
         let lies = self.story.iter().filter(|line| line.starts_with("lie: ")).count();
         let chain = state.replica.chains.get(&self.baseline.vps).map_or(0, std::collections::BTreeMap::len);
-        let (forks, heads) = (state.fold.forks.len(), state.replica.heads.len());
-        let loose = state.names.keys().filter(|name| !self.names.contains_key(*name)).count();
+        let (forks, heads) = (state.judged.fold.forks.len(), state.replica.heads.len());
+        let loose = state.members.names().filter(|name| !self.names.contains_key(*name)).count();
         let seed = self.seed;
         format!(
             "seed {seed}: {lies} lies; {chain} entries in its voice, {forks} forks, {heads} heads, {loose} names of its own"

@@ -1,6 +1,6 @@
 //! A gateway that lies at random, to everybody who talks to it, while honest people go on with their work.
 //!
-//! `LIES=20 SEED=7 cargo nextest run -p trials lies_at_random` plays twenty worlds, from that seed on.
+//! `LIES=20 SEED=7 cargo nextest run -p trials lies_at_random` plays twenty worlds, from that seed on, three beside each other.
 
 mod forge;
 mod lies;
@@ -20,12 +20,28 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// So many worlds are played beside each other, each by a test of its own.
+const BESIDE: u64 = 3;
+
 #[test]
 fn a_gateway_that_lies_at_random_moves_nobody_and_the_truth_is_found_again() {
+    play_from(0);
+}
+
+#[test]
+fn another_gateway_that_lies_at_random_moves_nobody_either() {
+    play_from(1);
+}
+
+#[test]
+fn nor_does_a_third_one_that_lies_at_random() {
+    play_from(2);
+}
+
+fn play_from(nth: u64) {
     let first = number("SEED").unwrap_or(1);
-    for seed in first..first + number("LIES").unwrap_or(1) {
-        play(seed);
-    }
+    let last = first + number("LIES").unwrap_or(BESIDE);
+    (first + nth..last).step_by(usize::try_from(BESIDE).unwrap()).for_each(play);
 }
 
 fn play(seed: u64) {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use gateway::gateway::Gateway;
 use gateway::port::conversation::Conversation;
 use gateway::port::endpoint::EndpointCertificate;
-use gateway::replicate::company;
+use gateway::replicate::peering;
 use gateway::store::folder::GatewayFolder;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -70,7 +70,7 @@ impl Turncoat {
             let acceptor = TlsAcceptor::from(tls::server(judging, certificate).unwrap());
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.unwrap();
             // It goes on to hear what the other gateway has.
-            tokio::spawn(company::keep(Arc::clone(&at.gateway), folder.scope()));
+            tokio::spawn(peering::keep(Arc::clone(&at.gateway), folder.scope()));
             tokio::spawn(async move {
                 while let Ok((stream, source)) = listener.accept().await {
                     tokio::spawn(Arc::clone(&at).entertain(stream, source.ip(), acceptor.clone()));

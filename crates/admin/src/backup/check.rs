@@ -267,7 +267,7 @@ fn open_invites(state: &State, now: Timestamp) -> Vec<OpenInvite> {
         let invite = &record.invite;
         let mut left = invite.rights.iter().map(|right| record.uses_left(&right.gateway));
         let left = left.try_fold(0, |sum: u32, left| Some(sum.saturating_add(left?)));
-        if left != Some(0) && now < invite.expires_at && !state.revocations.invite_is_revoked(invite.id) {
+        if left != Some(0) && now < invite.expires_at && !state.revoked().invite_is_revoked(invite.id) {
             let label = invite.label.clone();
             open.push(OpenInvite { id: invite.id, label, uses_left: left, expires_at: invite.expires_at });
         }

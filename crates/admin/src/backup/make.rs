@@ -12,7 +12,7 @@ use identity::principal::OrgName;
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
 use member::store::scope::ScopeError;
-use operate::backup::{BackupError, Contents, Gathered, Origin, gather};
+use operate::backup::{BackupError, BackupOrigin, Contents, Gathered, gather};
 use operate::folder::{FolderError, LastBackup, OperatorFolder};
 
 use crate::backup::scratch::Scratch;
@@ -61,8 +61,11 @@ pub fn make(home: &Path, org: &OrgName, to: &Path, for_whom: &To) -> Result<Cont
         return Err(FolderError::Missing { path: operator.folder }.into());
     };
     let made_at = clock::now();
-    let contents =
-        gathered.write(to, Origin { org: org.clone(), org_id: id_of(&operator, &gateway)?, at: made_at }, for_whom)?;
+    let contents = gathered.write(
+        to,
+        BackupOrigin { org: org.clone(), org_id: id_of(&operator, &gateway)?, at: made_at },
+        for_whom,
+    )?;
     if operator.folder.is_dir() {
         let place = std::path::absolute(to).unwrap_or_else(|_| to.to_owned()).display().to_string();
         operator.save_last_backup(&LastBackup { schema: 1, made_at, place })?;

@@ -8,7 +8,7 @@ use ground::clock;
 use ground::file::{self, FileError, Lock};
 use identity::principal::OrgName;
 use ledger::error::LedgerError;
-use ledger::marks::Origin;
+use ledger::marks::RestoredFrom;
 use ledger::store::Ledger;
 use operate::backup::read::{Backup, Sink};
 use operate::backup::{BackupError, Contents};
@@ -113,7 +113,7 @@ fn settle(backup: &Path, draft: &Path, contents: &Contents) -> Result<(), Restor
     let ledger = draft.join("gateway/ledger.db");
     if ledger.exists() {
         let (ledger, _) = Ledger::open(&ledger)?;
-        ledger.mark_restored(&Origin { backup: place.clone(), made_at, restored_at })?;
+        ledger.mark_restored(&RestoredFrom { backup: place.clone(), made_at, restored_at })?;
     }
     let operator = OperatorFolder { folder: draft.join("operator") };
     if operator.folder.is_dir() {

@@ -6,7 +6,7 @@ use identity::principal::Name;
 use manifest::access::{Who, may};
 use manifest::source;
 use operate::audit;
-use operate::audit::Verdict;
+use operate::audit::AuditResult;
 use operate::audit::hindsight;
 use operate::audit::hindsight::question::BadQuestion;
 use operate::audit::hindsight::{CannotSay, Edge, HeadTold, Hindsight, SignerTold};
@@ -17,7 +17,7 @@ use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 use terminal::table::{or_dash, table};
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::moment::Moment;
 
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ impl Audit {
         let doing = "the audit failed";
         let mut session = common.session(doing).await?;
         if self.verify {
-            let verdict = audit::verify(&mut session).await.map_err(|why| failure(doing, &why))?;
+            let verdict = audit::verify(&mut session).await.during(doing)?;
             if let (false, Some(bad)) = (common.json, &verdict.first_bad) {
                 return Err(Failure::failed("the ledger does not hold", bad.clone())
                     .hint("keep the gateway's folder as it is for evidence, and compare it with another copy"));
@@ -62,9 +62,9 @@ impl Audit {
             show(common.json, &verdict, || in_short(&verdict));
             return if verdict.ok { Ok(()) } else { Err(Failure::failed("the ledger does not hold", "see above")) };
         }
-        let lines = audit::lines(&mut session, self.subject.as_deref()).await.map_err(|why| failure(doing, &why))?;
+        let lines = audit::lines(&mut session, self.subject.as_deref()).await.during(doing)?;
         show(common.json, &lines, || {
-            let row = |line: &org::audit::Line| {
+            let row = |line: &org::audit::AuditLine| {
                 vec![
                     line.at.to_string(),
                     line.actor.to_string(),
@@ -82,13 +82,13 @@ impl Audit {
     }
 }
 
-fn in_short(verdict: &Verdict) -> String {
+fn in_short(verdict: &AuditResult) -> String {
     let void = match verdict.void {
         0 => String::new(),
         1 => "; 1 of them does not count: freehold audit says why".to_owned(),
         more => format!("; {more} of them do not count: freehold audit says why"),
     };
-    let Verdict { entries, heads, .. } = verdict;
+    let AuditResult { entries, heads, .. } = verdict;
     format!("{entries} entries hold: hashes, links, signatures{void}; {heads} heads; every leaf has its admission")
 }
 

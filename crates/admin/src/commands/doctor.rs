@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use gateway::store::folder::{GatewayFile, GatewayFolder, ServingFile, loopback};
-use gateway::write::presence::Presence;
+use gateway::write::issuers::Issuers;
 use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain as _, Roots};
 use identity::causes::describe;
@@ -17,14 +17,14 @@ use ledger::error::{CURRENT, LedgerError};
 use ledger::look::Counts;
 use ledger::store::Ledger;
 use member::store::scope::ScopeError;
-use node::doctor::standing::{self, Who};
+use node::doctor::standing::{self, Viewer};
 use node::doctor::{files, reach};
 use operate::folder::OperatorFolder;
 use org::state::State;
 use rustix::process::Pid;
 use terminal::failure::Failure;
 use terminal::finding::{Finding, Patient, tell};
-use wire::connect::Gateway;
+use wire::connect::GatewayAddress;
 use wire::known::Known;
 use wire::trust;
 
@@ -110,7 +110,7 @@ impl Examination {
             }
         }
         if let Some(head) = &head {
-            self.push(standing::head(self.now, head, Who::Operator));
+            self.push(standing::head(self.now, head, Viewer::Operator));
         }
         let date = match &known {
             Some(known) => self.gateways(addresses, known).await,
@@ -195,8 +195,8 @@ impl Examination {
                     self.push(Finding::wrong(
                         "signers",
                         "two signer sets claim one place: nothing is issued",
-                        "find out who signed the second: freehold audit; then settle it with two of the recovery phrases: \
-                         freehold recover --signer NAME",
+                        "find out who signed the second: freehold audit; then whoever signs for each of them settles it: \
+                         freehold signer settle; or two of the recovery phrases do: freehold recover --signer NAME",
                     ));
                 }
                 state.head().map(|record| record.head.clone())
@@ -207,17 +207,17 @@ impl Examination {
     /// Does what this gateway issues lead to the roots that are in use?
     fn issuers(&mut self, state: &State) {
         // A key that cannot be read is told of with the others.
-        let Ok(presence) = self.gateway.voice().and_then(|voice| Presence::find(state, &self.gateway, voice.public()))
+        let Ok(issuers) = self.gateway.voice().and_then(|voice| Issuers::find(state, &self.gateway, voice.public()))
         else {
             return;
         };
         let cure = "an operator certifies this gateway's key under the root in use: freehold trust publish";
-        let ways = [(Identity::DOMAIN, &presence.identity.ways), (Endpoint::DOMAIN, &presence.endpoint.ways)];
+        let ways = [(Identity::DOMAIN, &issuers.identity.ways), (Endpoint::DOMAIN, &issuers.endpoint.ways)];
         for (domain, until) in ways.into_iter().filter_map(|(domain, ways)| Some((domain, ways.active_until()?))) {
             self.push(standing::issuer(self.now, domain, until));
         }
         // What has ended is told by then, with its own cure.
-        let troubles = presence.troubles(Timestamp::from_unix(0));
+        let troubles = issuers.troubles(Timestamp::from_unix(0));
         if troubles.is_empty() {
             self.push(Finding::ok("trust", "what this gateway issues leads to the roots in use"));
         }
@@ -234,7 +234,7 @@ impl Examination {
                 self.push(Finding::ok("keys", "the gateway's voice and issuing keys are whole"));
                 let voice = keys.voice.public();
                 let own = head.into_iter().flat_map(|head| &head.mandates).filter(|mandate| mandate.voice == voice);
-                let mandate = standing::mandate(self.now, own, Who::Operator);
+                let mandate = standing::mandate(self.now, own, Viewer::Operator);
                 self.push(mandate);
             }
         }
@@ -290,7 +290,7 @@ impl Examination {
         let (Some(address), Some(known)) = (about.addresses.first().cloned(), known) else {
             return;
         };
-        let door = Gateway { address, dial: Some(serving.dial()) };
+        let door = GatewayAddress { address, dial: Some(serving.dial()) };
         let finding = match reach::reach(&door, &roots(&door, known).await, known, None).await {
             Ok(_) => Finding::ok("port", format!("{listen} is held by this gateway, process {pid}")),
             Err(why) => {
@@ -305,7 +305,7 @@ impl Examination {
     async fn gateways(&mut self, addresses: Vec<Address>, known: &Known) -> Option<Timestamp> {
         let mut date = None;
         for address in addresses {
-            let gateway = Gateway::from(address);
+            let gateway = GatewayAddress::from(address);
             let outcome = reach::reach(&gateway, &roots(&gateway, known).await, known, None).await;
             self.push(reach::finding(&gateway, &outcome));
             if let Ok(seen) = outcome {
@@ -364,7 +364,7 @@ async fn foreign_port(wanted: SocketAddr) -> Finding {
 }
 
 /// Those that are trusted now: signed, whoever hands them over. Else where everybody begins.
-async fn roots(gateway: &Gateway, known: &Known) -> Roots<Endpoint> {
+async fn roots(gateway: &GatewayAddress, known: &Known) -> Roots<Endpoint> {
     let refreshed = Box::pin(trust::refresh(gateway, known)).await;
     refreshed.map_or_else(|_| known.first_endpoint_roots(), |(_, trusted)| Roots::of_all(&trusted.endpoint))
 }

@@ -7,7 +7,7 @@ use identity::principal::{Address, Host, Name, NodeName, OrgName, SignerName};
 use identity::time::Seconds;
 use serde::Serialize;
 use terminal::confirm::confirm;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use wire::known::Known;
 
 use crate::found::{self, FoundError, Phrase, Plan};
@@ -161,7 +161,7 @@ impl Found {
             org: self.name.clone(),
             addresses: if self.advertise.is_empty() { default_addresses(&host) } else { self.advertise.clone() },
             threshold: self.signers.k,
-            signers: signer_names(&user, self.signers.n).map_err(|why| Failure::new(doing, &why))?,
+            signers: signer_names(&user, self.signers.n).during(doing)?,
             user,
             node,
             svid_ttl: self.svid_ttl,

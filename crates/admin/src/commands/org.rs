@@ -8,7 +8,7 @@ use identity::principal::OrgName;
 use ledger::store::Ledger;
 use operate::folder::OperatorFolder;
 use serde::Serialize;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use terminal::show::show;
 use terminal::table::table;
 
@@ -60,10 +60,10 @@ impl CardTo {
         let doing = "could not write the org's card";
         let org = common.org(doing)?;
         let folder = OperatorFolder::at(&common.home(), &org);
-        let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
-        let memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
+        let known = folder.known().during(doing)?;
+        let memory = folder.memory().during(doing)?;
         let card = operate::folder::card::Card::of(&known, memory.gateways);
-        card.save(&self.out).map_err(|why| Failure::new(doing, &why))?;
+        card.save(&self.out).during(doing)?;
         let (file, org_id) = (self.out.display().to_string(), known.org().to_string());
         let told = CardTold { file, org: org.to_string(), org_id };
         show(common.json, &told, || format!("wrote `{}`; the org's id is {}", told.file, told.org_id));

@@ -17,7 +17,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::waiting::{self, Left, leave};
 
 #[derive(Debug, Subcommand)]
@@ -118,7 +118,7 @@ impl Add {
         let mut bar = Bar::new(common.json);
         let made = release::publish(&mut session, &keys, &programs, |sent| bar.show(sent)).await;
         bar.end();
-        let made = made.map_err(|why| failure(doing, &why))?;
+        let made = made.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let release = ReleaseTold::of(&made.what, None, pending.waiting().is_none());
         let told = Added { release, pending };
@@ -188,7 +188,7 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the releases";
         let mut session = common.session(doing).await?;
-        let releases = release::all(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let releases = release::all(&mut session).await.during(doing)?;
         let named = session.known.head.head.release;
         let told: Vec<ReleaseTold> = releases
             .all
@@ -221,7 +221,7 @@ impl Show {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not show the release";
         let mut session = common.session(doing).await?;
-        let releases = release::all(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let releases = release::all(&mut session).await.during(doing)?;
         let named = session.known.head.head.release;
         let wanted = |(digest, release): &&(Digest, Release)| match self.number {
             Some(number) => release.number == number,
@@ -265,7 +265,7 @@ impl Prune {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not remove unused files";
         let mut session = common.session(doing).await?;
-        let (files, bytes) = files::sweep(&mut session, self.unused_for).await.map_err(|why| failure(doing, &why))?;
+        let (files, bytes) = files::sweep(&mut session, self.unused_for).await.during(doing)?;
         let told = Pruned { files, bytes };
         show(common.json, &told, || format!("removed {files} file(s), {bytes} bytes"));
         Ok(())

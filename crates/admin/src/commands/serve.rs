@@ -11,7 +11,7 @@ use gateway::store::folder::GatewayFolder;
 use member::metrics::port::NoPort;
 use node::commands::run::stop_signal;
 use serde::Serialize;
-use terminal::failure::{Exit, Failure};
+use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
 
 use crate::config::{BadConfig, Flags, Settings};
@@ -53,7 +53,7 @@ impl Serve {
         let doing = "could not serve";
         let org = common.org(doing)?;
         let folder = GatewayFolder::at(&common.home(), &org);
-        let about = folder.about().map_err(|why| Failure::new(doing, &why))?;
+        let about = folder.about().during(doing)?;
         let settings = Settings::of(&folder, &about, self.flags).map_err(|why| bad_config(doing, &why))?;
         if self.print_config {
             print_config(common.json, &settings, &folder.path("serve.toml"));
@@ -61,7 +61,7 @@ impl Serve {
         }
         let exposed = |why| Failure::new(doing, &why).exit(Exit::Usage).hint(NoPort::hint(&why));
         let options = settings.options().map_err(exposed)?;
-        let stop = stop_signal().map_err(|why| Failure::new(doing, &why))?;
+        let stop = stop_signal().during(doing)?;
         let json = common.json;
         if let Some(line) = reminder::line(&common.home(), &org).filter(|_| !json) {
             eprintln!("{line}");

@@ -5,7 +5,7 @@ use ground::clock;
 use identity::head::TrustState;
 use identity::principal::NodeName;
 use operate::audit::status::status;
-use operate::audit::status::{Lasting, Status as OrgStatus, TrustView};
+use operate::audit::status::{Lasting, OrgStatus, TrustView};
 use operate::pending::Pending;
 use serde::Serialize;
 use terminal::failure::Failure;
@@ -13,7 +13,7 @@ use terminal::show::show;
 use terminal::table::{or_dash, table};
 use wire::known::Known;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -47,8 +47,7 @@ impl Status {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not tell the status";
         let mut session = common.session(doing).await?;
-        let status =
-            status(&mut session, self.node.as_ref(), clock::now()).await.map_err(|why| failure(doing, &why))?;
+        let status = status(&mut session, self.node.as_ref(), clock::now()).await.during(doing)?;
         let told = Told { status, pending: pending_here(&session.known) };
         show(common.json, &told, || match &self.node {
             Some(_) => told.status.survival.iter().map(one).collect::<Vec<_>>().join("\n"),

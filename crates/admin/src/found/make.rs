@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gateway::answer::issue::Applicant;
 use gateway::gateway::{Gateway, GatewayError};
 use gateway::store::folder::{GatewayFile, GatewayFolder, GatewayKeys};
-use ground::file::{self, Access, FileError, Lock};
+use ground::file::{self, FileAccess, FileError, Lock};
 use ground::passphrase::Passphrase;
 use ground::random::{self, NoRandomness};
 use ground::{clock, sealed};
@@ -17,7 +17,7 @@ use identity::envelope::{BadEnvelope, Envelope};
 use identity::head::{Cause, Head, Mandate, Placement, Revocations, TrustLine, TrustState};
 use identity::id::{Correlation, Digest};
 use identity::key::{BadKey, EdKey, P256Key, Sign};
-use identity::principal::{Address, Host, Kind, Name, NodeName, OrgName, Principal, SignerName};
+use identity::principal::{Address, Host, Name, NodeName, OrgName, Principal, PrincipalKind, SignerName};
 use identity::signers::{BadQuorum, Quorum, Signer};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -202,8 +202,8 @@ fn save_root<D: InDomain>(
 ) -> Result<(), FoundError> {
     let name = format!("{}-root", D::DOMAIN.word());
     let sealed = sealed::seal(key.pkcs8(), &format!("freehold {name}"), passphrase)?;
-    file::write(&operator.path(&format!("{name}.key")), &sealed, Access::Private)?;
-    Ok(file::write(&operator.path(&format!("{name}.pem")), authority.pem().as_bytes(), Access::Readable)?)
+    file::write(&operator.path(&format!("{name}.key")), &sealed, FileAccess::Private)?;
+    Ok(file::write(&operator.path(&format!("{name}.pem")), authority.pem().as_bytes(), FileAccess::Readable)?)
 }
 
 fn record(
@@ -262,7 +262,7 @@ impl Founder<'_> {
             identity_issuer: keys.identity.key_id(),
             endpoint_issuer: keys.endpoint.key_id(),
             hosts: hosts.into_iter().collect(),
-            kinds: BTreeSet::from([Kind::Node, Kind::User, Kind::Service]),
+            kinds: BTreeSet::from([PrincipalKind::Node, PrincipalKind::User, PrincipalKind::Service]),
             names: ANY_NAME.parse().into_iter().collect(),
             svid_ttl: self.plan.svid_ttl,
             not_before: self.now - Seconds::HOUR,
@@ -363,7 +363,7 @@ impl Founder<'_> {
             let pending = seat.pending()?;
             let offered = self.now + plan.svid_ttl;
             let svid_key = certificate::key_id(pending.key.public())?;
-            let terms = identity::certificate::binding::Terms {
+            let terms = identity::certificate::binding::BindingTerms {
                 org: self.founding.id,
                 principal,
                 node: &plan.node,

@@ -6,7 +6,7 @@ use operate::session::Session;
 use operate::session::desk::home::HomeDesk;
 use terminal::failure::Failure;
 
-use super::{Common, failure};
+use super::{Common, During};
 use crate::local::AnyDesk;
 
 impl Common {
@@ -29,6 +29,6 @@ impl Common {
             desk.as_of()
         );
         let session = Session::begin(folder, AnyDesk::Home(Box::new(desk))).await;
-        Some(session.map_err(|why| failure(doing, &why)))
+        Some(session.during(doing))
     }
 }

@@ -75,6 +75,17 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
     }
 }
 
+/// As `terminal::failure::During`, with what is known of an operator's failure.
+pub trait During<T> {
+    fn during(self, doing: impl AsRef<str>) -> Result<T, Failure>;
+}
+
+impl<T> During<T> for Result<T, OperateError> {
+    fn during(self, doing: impl AsRef<str>) -> Result<T, Failure> {
+        self.map_err(|why| failure(doing.as_ref(), &why))
+    }
+}
+
 /// Where to look for what is there, when something is not.
 fn see(what: &str) -> &'static str {
     match what {

@@ -24,13 +24,13 @@ use operate::session::desk::remote::RemoteDesk;
 use operate::session::timely::Reliance;
 use operate::trust::versions;
 use terminal::failure::{Exit, Failure};
-use wire::connect::{CallError, Gateway as Peer};
+use wire::connect::{CallError, GatewayAddress};
 use wire::known::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
 use crate::secrets::{key_failure, without_passphrase};
-pub use failing::failure;
+pub use failing::{During, failure};
 
 /// So long a command waits for others that have the gateway's folder open.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -273,7 +273,7 @@ impl Common {
                 Some(address) => vec![address.clone()],
                 None => self.everywhere(org, doing)?,
             };
-            return self.remote((org, keys), addresses.into_iter().map(Peer::from).collect(), doing).await;
+            return self.remote((org, keys), addresses.into_iter().map(GatewayAddress::from).collect(), doing).await;
         }
         if let Some(desk) = self.elsewhere((org, keys), &gateway, doing, own).await? {
             return Ok(desk);
@@ -297,7 +297,8 @@ impl Common {
             if let Some(serving) = gateway.serving().map_err(|why| failed(&why))? {
                 let about = gateway.about().map_err(|why| failed(&why))?;
                 let dial = Some(serving.dial());
-                let door = about.addresses.into_iter().take(1).map(|address| Peer { address, dial }).collect();
+                let door =
+                    about.addresses.into_iter().take(1).map(|address| GatewayAddress { address, dial }).collect();
                 match self.remote((org, keys), door, doing).await {
                     Ok(desk) => return Ok(desk),
                     // The file may be a killed gateway's, and the lock another command's.
@@ -335,15 +336,15 @@ impl Common {
         let (head, now) = (&known.head.head, clock::now());
         let about = local.about().map_err(|why| Failure::new(doing, &why))?;
         let others = head.mandates.iter().filter(|mandate| mandate.gateway != about.node && mandate.is_active(now));
-        let mut doors: Vec<Peer> =
-            others.flat_map(|mandate| mandate.addresses.iter().cloned().map(Peer::from)).collect();
+        let mut doors: Vec<GatewayAddress> =
+            others.flat_map(|mandate| mandate.addresses.iter().cloned().map(GatewayAddress::from)).collect();
         if doors.is_empty() || own {
             return Ok(None);
         }
         let serving = local.serving().map_err(|why| Failure::new(doing, &why))?;
         if let Some(serving) = serving.filter(|_| head.active_mandate(&about.node, now).is_some()) {
             let dial = Some(serving.dial());
-            let own = about.addresses.into_iter().take(1).map(|address| Peer { address, dial });
+            let own = about.addresses.into_iter().take(1).map(|address| GatewayAddress { address, dial });
             let place = if head.first_gateway() == Some(&about.node) { 0 } else { doors.len() };
             doors.splice(place..place, own);
         }
@@ -366,7 +367,7 @@ impl Common {
     pub async fn remote(
         &self,
         (org, keys): (&OrgName, Option<&SignerKeys>),
-        doors: Vec<Peer>,
+        doors: Vec<GatewayAddress>,
         doing: &str,
     ) -> Result<AnyDesk, Failure> {
         let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);

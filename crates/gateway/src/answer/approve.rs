@@ -10,18 +10,18 @@ use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 use ledger::claims::WaitingClaim;
-use org::enroll::{self, Attempt, Verdict};
+use org::enroll::{self, Attempt, EnrollOutcome};
 use org::invite::InviteKind;
 use org::invite::admission::{Claim, Facts};
 use org::invite::approve::Verdict as Said;
 use org::invite::words::Words;
 use org::refusal::Refusal;
 use org::state::State;
-use wire::control::{Answer, WaitingView};
+use wire::control::{ControlAnswer, WaitingView};
 use wire::enroll::EnrollRequest;
 
 use crate::gateway::Gateway;
-use crate::write::desk::Desk;
+use crate::write::transaction::Transaction;
 
 /// So many may wait under one invite, from one address, and in all: whoever holds a code can make claims as fast as keys.
 const MOST_PER_INVITE: i64 = 256;
@@ -40,8 +40,8 @@ pub(crate) async fn waits_until(gateway: &Gateway, claim: &Envelope, source: IpA
         Attempt { claim: &body, claimed: claim.digest(), source, gateway: &gateway.about.node, now: clock::now() };
     enroll::check_name_is_free(&state, &body, published).ok()?;
     match enroll::consider(&state, attempt) {
-        Ok(Verdict::Wait { invite }) => Some(invite.invite.expires_at),
-        Ok(Verdict::Admit { .. } | Verdict::Again { .. }) | Err(_) => None,
+        Ok(EnrollOutcome::Wait { invite }) => Some(invite.invite.expires_at),
+        Ok(EnrollOutcome::Admit { .. } | EnrollOutcome::Again { .. }) | Err(_) => None,
     }
 }
 
@@ -75,25 +75,25 @@ pub(crate) async fn keep(gateway: &Gateway, request: &EnrollRequest, claim: Clai
     let (envelope, facts, shelf) = (request.claim.clone(), request.facts.clone(), Arc::clone(&gateway.shelf));
     let digest = envelope.digest();
     let (name, key) = (claim.name.clone(), claim.node_key.digest());
-    let kept = gateway.writer.run(move |desk| {
+    let kept = gateway.writer.run(move |tx| {
         let attempt = Attempt { claim: &claim, claimed: digest, source, gateway: &node, now };
         let kind;
-        let (invite, until) = match enroll::consider(desk.state, attempt)? {
-            Verdict::Wait { invite } => {
+        let (invite, until) = match enroll::consider(tx.state, attempt)? {
+            EnrollOutcome::Wait { invite } => {
                 kind = invite.invite.kind;
                 (invite.envelope.digest(), invite.invite.expires_at)
             }
             // Somebody said yes this moment: there is nothing to keep.
-            Verdict::Admit { .. } | Verdict::Again { .. } => return Ok(false),
+            EnrollOutcome::Admit { .. } | EnrollOutcome::Again { .. } => return Ok(false),
         };
         let published = shelf.now().and_then(|published| published.key_of(&claim.name));
-        enroll::check_name_is_free(desk.state, &claim, published)?;
-        let known = desk.keep(|desk| desk.ledger.has_claim(key))?;
+        enroll::check_name_is_free(tx.state, &claim, published)?;
+        let known = tx.keep(|tx| tx.ledger.has_claim(key))?;
         if !known {
-            check_room(desk, (invite, kind), source, now)?;
+            check_room(tx, invite, kind, source, now)?;
         }
         let row = WaitingClaim { claim: envelope, facts, invite, until, source, first_seen: now, last_seen: now };
-        desk.keep(|desk| desk.ledger.keep_claim(key, &row))?;
+        tx.keep(|tx| tx.ledger.keep_claim(key, &row))?;
         Ok(!known)
     });
     match kept.await {
@@ -113,31 +113,28 @@ pub(crate) async fn keep(gateway: &Gateway, request: &EnrollRequest, claim: Clai
 /// What is over by the clock makes room first. Whoever knocks at a full room costs no more than that: the rest is swept
 /// when operators look or write.
 fn check_room(
-    desk: &mut Desk<'_>,
-    (invite, kind): (Digest, InviteKind),
+    tx: &mut Transaction<'_>,
+    invite: Digest,
+    kind: InviteKind,
     source: IpAddr,
     now: Timestamp,
 ) -> Result<(), Refusal> {
     // Whoever proves nothing gets no more than half: holders of a code find a place.
     let most = if kind.is_proven() { MOST } else { MOST / 2 };
     let is_full = |[here, near, all]: [i64; 3]| here >= MOST_PER_INVITE || near >= MOST_PER_SOURCE || all >= most;
-    if !is_full(desk.keep(|desk| desk.ledger.count_claims(invite, source))?) {
+    if !is_full(tx.keep(|tx| tx.ledger.count_claims(invite, source))?) {
         return Ok(());
     }
-    desk.keep(|desk| desk.ledger.forget_claims_until(now))?;
-    if is_full(desk.keep(|desk| desk.ledger.count_claims(invite, source))?) {
-        Err(Refusal::TooManyWaiting)
-    } else {
-        Ok(())
-    }
+    tx.keep(|tx| tx.ledger.forget_claims_until(now))?;
+    if is_full(tx.keep(|tx| tx.ledger.count_claims(invite, source))?) { Err(Refusal::TooManyWaiting) } else { Ok(()) }
 }
 
 /// Forgets every claim that nobody need look at any more.
-pub(crate) fn forget_what_is_over(desk: &mut Desk<'_>, node: &NodeName, now: Timestamp) -> Result<(), Refusal> {
-    let rows = desk.keep(|desk| desk.ledger.claims(None, u32::MAX))?;
+pub(crate) fn forget_what_is_over(tx: &mut Transaction<'_>, node: &NodeName, now: Timestamp) -> Result<(), Refusal> {
+    let rows = tx.keep(|tx| tx.ledger.claims(None, u32::MAX))?;
     for (key, row) in rows {
-        if is_over(desk.state, &row, node, now) {
-            desk.keep(|desk| desk.ledger.forget_claim(key))?;
+        if is_over(tx.state, &row, node, now) {
+            tx.keep(|tx| tx.ledger.forget_claim(key))?;
         }
     }
     Ok(())
@@ -151,25 +148,27 @@ fn is_over(state: &State, row: &WaitingClaim, node: &NodeName, now: Timestamp) -
     };
     let attempt = Attempt { claim: &claim, claimed: row.claim.digest(), source: row.source, gateway: node, now };
     match enroll::consider(state, attempt) {
-        Ok(Verdict::Wait { .. } | Verdict::Admit { .. }) => enroll::check_name_is_free(state, &claim, None).is_err(),
-        Ok(Verdict::Again { .. }) | Err(_) => true,
+        Ok(EnrollOutcome::Wait { .. } | EnrollOutcome::Admit { .. }) => {
+            enroll::check_name_is_free(state, &claim, None).is_err()
+        }
+        Ok(EnrollOutcome::Again { .. }) | Err(_) => true,
     }
 }
 
 /// For an operator's tool: a page of those that wait.
-pub(crate) fn page(desk: &mut Desk<'_>, node: &NodeName, after: Option<Digest>) -> Result<Answer, Refusal> {
+pub(crate) fn page(tx: &mut Transaction<'_>, node: &NodeName, after: Option<Digest>) -> Result<ControlAnswer, Refusal> {
     if after.is_none() {
-        forget_what_is_over(desk, node, clock::now())?;
+        forget_what_is_over(tx, node, clock::now())?;
     }
-    let rows = desk.keep(|desk| desk.ledger.claims(after, VIEWS_PER_PAGE))?;
+    let rows = tx.keep(|tx| tx.ledger.claims(after, VIEWS_PER_PAGE))?;
     let full = rows.len() == usize::try_from(VIEWS_PER_PAGE).unwrap_or(usize::MAX);
     let next = rows.last().filter(|_| full).map(|(key, _)| *key);
     let view = |(_, row): (Digest, WaitingClaim)| {
-        let invite = desk.state.invites.get(&row.invite)?.envelope.clone();
-        let said = desk.state.decisions.get(&row.claim.digest());
+        let invite = tx.state.invites.get(&row.invite)?.envelope.clone();
+        let said = tx.state.objects.decisions.get(&row.claim.digest());
         let approval = said.and_then(|words| words.get(&Said::Approve)).cloned();
         let WaitingClaim { claim, facts, source, first_seen, last_seen, .. } = row;
         Some(WaitingView { claim, facts, invite, approval, source, first_seen, last_seen })
     };
-    Ok(Answer::Waiting { waiting: rows.into_iter().filter_map(view).collect(), next })
+    Ok(ControlAnswer::Waiting { waiting: rows.into_iter().filter_map(view).collect(), next })
 }

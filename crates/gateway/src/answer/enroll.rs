@@ -12,7 +12,7 @@ use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use ledger::store::Alarm;
 use org::enroll::renew::{self, Conflict, Issuance};
-use org::enroll::{self, Attempt, Verdict};
+use org::enroll::{self, Attempt, EnrollOutcome};
 use org::invite::Approval;
 use org::invite::admission::{Claim, Purpose, Transcript};
 use org::ledger::judge::is_meant;
@@ -23,7 +23,7 @@ use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 use crate::answer::approve;
 use crate::answer::issue::{Applicant, Made};
 use crate::gateway::Gateway;
-use crate::write::desk::Desk;
+use crate::write::transaction::Transaction;
 
 /// A challenge is good this long, once.
 const CHALLENGE_LIFE: Seconds = Seconds::MINUTE;
@@ -74,7 +74,7 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
         let state = gateway.state().await;
         let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
         let verdict = enroll::consider(&state, attempt)?;
-        let is_new = !matches!(verdict, Verdict::Again { .. });
+        let is_new = !matches!(verdict, EnrollOutcome::Again { .. });
         if is_new {
             gateway.may_admit(now)?;
         }
@@ -84,7 +84,7 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
         }
         let record = verdict.invite();
         let looked_at = (record.invite.approval == Approval::Human).then(|| record.envelope.digest());
-        (KnownInvite::from(&verdict), is_new, matches!(verdict, Verdict::Wait { .. }), looked_at)
+        (KnownInvite::from(&verdict), is_new, matches!(verdict, EnrollOutcome::Wait { .. }), looked_at)
     };
 
     // The proof: both keys over the claim, both over the transcript of this connection.
@@ -119,13 +119,15 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
 
     let shelf = Arc::clone(&gateway.shelf);
-    let written = gateway.writer.run_for_tip(move |desk| {
+    let written = gateway.writer.run_for_tip(move |tx| {
         let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
-        let again = match enroll::consider(desk.state, attempt)? {
-            Verdict::Again { member, .. } => Some(member.admission.digest),
-            Verdict::Wait { .. } => return Err(Refusal::AwaitingApproval { claim: subject }),
-            Verdict::Admit { invite, .. } if desk.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
-            Verdict::Admit { invite, approval } => {
+        let again = match enroll::consider(tx.state, attempt)? {
+            EnrollOutcome::Again { member, .. } => Some(member.admission.digest),
+            EnrollOutcome::Wait { .. } => return Err(Refusal::AwaitingApproval { claim: subject }),
+            EnrollOutcome::Admit { invite, .. } if tx.is_closing(invite.invite.id) => {
+                return Err(Refusal::InviteRevoked);
+            }
+            EnrollOutcome::Admit { invite, approval } => {
                 let published = shelf.now();
                 let class = published.as_ref().and_then(|published| published.class_of(&claim.name));
                 let meant = is_meant(&invite.invite, &claim.name, approval);
@@ -136,30 +138,30 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
                     return Err(Refusal::NameUnlisted { name: claim.name.clone(), class: leaf.class.clone() });
                 }
                 let key = published.as_ref().and_then(|published| published.key_of(&claim.name));
-                enroll::check_name_is_free(desk.state, &claim, key)?;
+                enroll::check_name_is_free(tx.state, &claim, key)?;
                 if let Some(old) = claim.replaces {
                     // A key that two machines use speaks for neither.
-                    check_alarm(desk, old.digest(), Some(source), now)?;
+                    check_alarm(tx, old.digest(), Some(source), now)?;
                 }
                 None
             }
         };
         let key = claim.node_key.digest();
-        let last = desk.last_issuance(key, &principal)?;
-        check_turn(desk, (key, &principal), last.as_ref(), &made.row, now)?;
+        let last = tx.last_issuance(key, &principal)?;
+        check_turn(tx, key, &principal, last.as_ref(), &made.row, now)?;
         let admission = match (again, granted) {
-            (Some(admission), _) => stored_admission(desk, admission)?,
+            (Some(admission), _) => stored_admission(tx, admission)?,
             (None, Some(granted)) => {
-                let admission = desk.append_granted(granted, now, correlation)?;
+                let admission = tx.append_granted(granted, now, correlation)?;
                 if let Some(invite) = looked_at {
-                    wait_no_longer(desk, key, invite, &node)?;
+                    wait_no_longer(tx, key, invite, &node)?;
                 }
                 admission
             }
             // What was known of this machine a moment ago is not known any more: let it ask again.
             (None, None) => return Err(Refusal::Busy { retry_after: Seconds(1) }),
         };
-        desk.log_issuance(key, &principal, &made.row)?;
+        tx.log_issuance(key, &principal, &made.row)?;
         Ok((admission, made.svid))
     });
     let ((admission, svid), tip) = written.await?;
@@ -167,10 +169,10 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
 }
 
 /// Who came in waits no longer, nor does anybody else once the last use is spent.
-fn wait_no_longer(desk: &mut Desk<'_>, key: Digest, invite: Digest, node: &NodeName) -> Result<(), Refusal> {
-    desk.keep(|desk| desk.ledger.forget_claim(key))?;
-    let left = desk.state.invites.get(&invite).and_then(|record| record.uses_left(node));
-    if left == Some(0) { desk.keep(|desk| desk.ledger.forget_claims_under(invite)) } else { Ok(()) }
+fn wait_no_longer(tx: &mut Transaction<'_>, key: Digest, invite: Digest, node: &NodeName) -> Result<(), Refusal> {
+    tx.keep(|tx| tx.ledger.forget_claim(key))?;
+    let left = tx.state.invites.get(&invite).and_then(|record| record.uses_left(node));
+    if left == Some(0) { tx.keep(|tx| tx.ledger.forget_claims_under(invite)) } else { Ok(()) }
 }
 
 fn grant(claim: ProvenClaim, invite: KnownInvite) -> Result<Granted, Refusal> {
@@ -179,55 +181,56 @@ fn grant(claim: ProvenClaim, invite: KnownInvite) -> Result<Granted, Refusal> {
 
 /// A conflict of counters means a clone or a restored disk: refused, and an alarm that an operator must look at.
 pub(crate) fn check_turn(
-    desk: &mut Desk<'_>,
-    (key, principal): (Digest, &Principal),
+    tx: &mut Transaction<'_>,
+    key: Digest,
+    principal: &Principal,
     last: Option<&Issuance>,
     asked: &Issuance,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    check_alarm(desk, key, asked.source, now)?;
-    if renew::is_ahead(last, asked.counter) && desk.may_be_from_elsewhere(key, principal, asked.counter)? {
+    check_alarm(tx, key, asked.source, now)?;
+    if renew::is_ahead(last, asked.counter) && tx.may_be_from_elsewhere(key, principal, asked.counter)? {
         // Another gateway made what lies between. If not, its notes will say so.
         return Ok(());
     }
-    let restored_at = desk.set_back_at()?;
+    let restored_at = tx.set_back_at()?;
     renew::check_counter(last, (asked.counter, asked.request), restored_at).inspect_err(|refusal| {
         let own = Alarm::own(refusal.to_string(), Some(Conflict::new(last, asked)));
-        let known_by = last.and_then(|last| desk.teller_of((key, principal), last).ok()?);
+        let known_by = last.and_then(|last| tx.teller_of(key, principal, last).ok()?);
         let alarm = Alarm { known_by, ..own };
         tracing::error!(
             node_key = %key,
             source = asked.source.map(tracing::field::display),
             "{refusal}; this node key gets nothing more. Look: freehold node list; end it: freehold node replace NAME"
         );
-        let _ = desk.raise_alarm(key, now, &alarm);
-        let _ = desk.note_asked((key, principal), asked, false);
+        let _ = tx.raise_alarm(key, now, &alarm);
+        let _ = tx.note_asked(key, principal, asked, false);
     })
 }
 
 /// A node key with an alarm is suspended, whoever shows it, until operators end it.
 pub(crate) fn check_alarm(
-    desk: &mut Desk<'_>,
+    tx: &mut Transaction<'_>,
     key: Digest,
     source: Option<IpAddr>,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    let alarm = desk.keep(|desk| desk.ledger.alarm(key))?;
-    let Some(mut alarm) = alarm.filter(|alarm| desk.heeds(alarm)) else {
+    let alarm = tx.keep(|tx| tx.ledger.alarm(key))?;
+    let Some(mut alarm) = alarm.filter(|alarm| tx.heeds(alarm)) else {
         return Ok(());
     };
     // Evidence: one address means a disk that was put back, two mean a clone.
     if let (Some(conflict), Some(source)) = (&mut alarm.conflict, source) {
         conflict.note(source, now);
-        desk.raise_alarm(key, now, &alarm)?;
+        tx.raise_alarm(key, now, &alarm)?;
     }
     let unknown = Refusal::CounterConflict { presented: 0, known: 0 };
     Err(alarm.conflict.map_or(unknown, |conflict| conflict.refusal()))
 }
 
 /// The admission that was given the first time.
-pub(crate) fn stored_admission(desk: &mut Desk<'_>, admission: Digest) -> Result<Envelope, Refusal> {
-    let entry = desk.keep(|desk| desk.ledger.entry(admission))?;
+pub(crate) fn stored_admission(tx: &mut Transaction<'_>, admission: Digest) -> Result<Envelope, Refusal> {
+    let entry = tx.keep(|tx| tx.ledger.entry(admission))?;
     entry.ok_or_else(|| Refusal::Failed { why: "the admission is missing from the ledger".to_owned() })
 }
 
@@ -240,7 +243,7 @@ pub(crate) async fn come_back(gateway: &Gateway, request: ReturnRequest, setting
     let node_key = request.svid.binding.node_key;
     let (name, doubt) = {
         let state = gateway.state().await;
-        if state.revocations.node_keys.contains(&node_key.digest()) {
+        if state.revoked().node_keys.contains(&node_key.digest()) {
             return Err(Refusal::KeyRevoked);
         }
         let member = state.member(&node_key).filter(|member| member.was_given(request.admission));
@@ -271,31 +274,32 @@ pub(crate) async fn come_back(gateway: &Gateway, request: ReturnRequest, setting
     let applicant = Applicant { principal: &principal, node: &name, node_key };
     let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(setting.source);
-    log_and_issue(gateway, (node_key, principal), made, now, true).await
+    log_and_issue(gateway, node_key, principal, made, now, true).await
 }
 
 /// The common end of renewing and returning.
 pub(crate) async fn log_and_issue(
     gateway: &Gateway,
-    (node_key, principal): (PublicKey, Principal),
+    node_key: PublicKey,
+    principal: Principal,
     made: Made,
     now: Timestamp,
     returning: bool,
 ) -> Result<Issued, Refusal> {
     let suspended = Arc::clone(&gateway.suspended);
-    let written = gateway.writer.run_for_tip(move |desk| {
-        let member = desk.state.member(&node_key).ok_or(Refusal::NotAdmitted)?;
-        renew::check_standing(desk.state, member)?;
+    let written = gateway.writer.run_for_tip(move |tx| {
+        let member = tx.state.member(&node_key).ok_or(Refusal::NotAdmitted)?;
+        renew::check_standing(tx.state, member)?;
         suspended.check(node_key.digest(), now)?;
         let admission = member.admission.digest;
         let key = node_key.digest();
-        let last = desk.last_issuance(key, &principal)?;
+        let last = tx.last_issuance(key, &principal)?;
         if returning {
             renew::check_absence(last.as_ref(), now)?;
         }
-        check_turn(desk, (key, &principal), last.as_ref(), &made.row, now)?;
-        let admission = stored_admission(desk, admission)?;
-        desk.log_issuance(key, &principal, &made.row)?;
+        check_turn(tx, key, &principal, last.as_ref(), &made.row, now)?;
+        let admission = stored_admission(tx, admission)?;
+        tx.log_issuance(key, &principal, &made.row)?;
         Ok((admission, made.svid))
     });
     let ((admission, svid), tip) = written.await?;

@@ -12,12 +12,12 @@ use identity::text::Bytes;
 use org::ledger::entry::SignedEntry;
 use org::member::Member;
 use org::refusal::Refusal;
-use wire::control::{Answer, ReportView};
+use wire::control::{ControlAnswer, ReportView};
 use wire::exchange::{BYTES_PER_PAGE, ENTRIES_PER_PAGE, ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
 
 use crate::answer::operator::{stage, trust};
 use crate::gateway::Gateway;
-use crate::write::desk::Desk;
+use crate::write::transaction::Transaction;
 
 /// A member whose node has an active mandate, and is not this one.
 pub(crate) fn check(gateway: &Gateway, peer: &Member) -> Result<NodeName, Refusal> {
@@ -36,20 +36,20 @@ pub(crate) async fn answer(
     match request {
         ExchangeRequest::News(have) => Ok(ExchangeAnswer::News(Box::new(wait_for_news(gateway, peer, have).await?))),
         ExchangeRequest::Map { root, from } => {
-            match gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await? {
-                Answer::Map { leaves, next } => Ok(ExchangeAnswer::Map { leaves, next }),
+            match gateway.writer.run(move |tx| stage::read_map(tx, root, from)).await? {
+                ControlAnswer::Map { leaves, next } => Ok(ExchangeAnswer::Map { leaves, next }),
                 _ => Err(Refusal::NotFound { what: "map".to_owned() }),
             }
         }
         ExchangeRequest::MapChange { root, base } => {
-            let change = gateway.writer.run(move |desk| stage::read_change(desk, root, base)).await?;
+            let change = gateway.writer.run(move |tx| stage::read_change(tx, root, base)).await?;
             Ok(ExchangeAnswer::MapChange(change))
         }
         ExchangeRequest::File { digest, from } => part(gateway, digest, from).await,
         ExchangeRequest::Issuers {} => Ok(ExchangeAnswer::Issuers { issuers: trust::known(gateway).await? }),
         ExchangeRequest::Blobs { digests } => {
-            match gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await? {
-                Answer::Blobs { blobs } => Ok(ExchangeAnswer::Blobs { blobs }),
+            match gateway.writer.run(move |tx| stage::read_blobs(tx, &digests)).await? {
+                ControlAnswer::Blobs { blobs } => Ok(ExchangeAnswer::Blobs { blobs }),
                 _ => Err(Refusal::NotFound { what: "manifest".to_owned() }),
             }
         }
@@ -91,25 +91,25 @@ async fn hear_forks(gateway: &Gateway, forks: Vec<Envelope>) -> Result<(), Refus
     if forks.is_empty() {
         return Ok(());
     }
-    gateway.writer.run(move |desk| desk.merge(forks)).await.map(drop)
+    gateway.writer.run(move |tx| tx.merge(forks)).await.map(drop)
 }
 
 async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> {
     let (have, own) = (have.clone(), gateway.about.node.clone());
-    let gather = move |desk: &mut Desk<'_>| {
-        let frontier = desk.state.frontier.clone();
-        let (entries, mut more) = desk.keep(|desk| desk.ledger.beyond(desk.state, &have.frontier))?;
-        let forks = desk.keep(|desk| desk.ledger.forks(desk.state))?;
+    let gather = move |tx: &mut Transaction<'_>| {
+        let frontier = tx.state.frontier.clone();
+        let (entries, mut more) = tx.keep(|tx| tx.ledger.beyond(tx.state, &have.frontier))?;
+        let forks = tx.keep(|tx| tx.ledger.forks(tx.state))?;
         let (mut issued, mut issued_until) = (Vec::new(), have.issued);
         let (mut reports, mut reports_until) = (Vec::new(), have.reports);
         // Whom it is about comes first.
         if !more {
             if have.issued == 0 {
-                desk.keep(|desk| desk.ledger.note_earlier(&own))?;
+                tx.keep(|tx| tx.ledger.note_earlier(&own))?;
             }
-            (issued, issued_until) = desk.keep(|desk| desk.ledger.issued_after(&own, have.issued))?;
+            (issued, issued_until) = tx.keep(|tx| tx.ledger.issued_after(&own, have.issued))?;
             let limit = u32::try_from(ENTRIES_PER_PAGE).unwrap_or(u32::MAX);
-            let rows = desk.keep(|desk| desk.ledger.reports(have.reports, limit))?;
+            let rows = tx.keep(|tx| tx.ledger.reports(have.reports, limit))?;
             more = issued.len() == ENTRIES_PER_PAGE || rows.len() == ENTRIES_PER_PAGE;
             reports_until = rows.last().map_or(have.reports, |row| row.number);
             let view =

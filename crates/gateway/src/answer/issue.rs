@@ -56,15 +56,15 @@ impl Gateway {
         let failed = |why: String| Refusal::Failed { why };
         let serial = random::serial().map_err(|why| failed(why.to_string()))?;
         let validity = Validity::until(now, binding.not_after);
-        let presence = self.presence.load();
-        if !presence.is_mandated(Domain::Identity) {
+        let issuers = self.keys.issuers.load();
+        if !issuers.is_mandated(Domain::Identity) {
             // It would be believed nowhere.
             return Err(Refusal::NoMandate);
         }
-        let authority = &presence.identity.authority;
+        let authority = &issuers.identity.authority;
         let leaf = authority.issue_svid(applicant.principal, (&key, binding), serial, validity);
         let leaf = leaf.map_err(|why| failed(why.to_string()))?;
-        let chain = presence.svid_chain(leaf);
+        let chain = issuers.svid_chain(leaf);
         Ok(Made {
             svid: chain.iter().map(|der| Bytes(der.as_ref().to_vec())).collect(),
             row: Issuance {

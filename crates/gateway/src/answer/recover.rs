@@ -10,8 +10,8 @@ use org::state::State;
 use org::state::signer::MAX_OPEN;
 
 use crate::gateway::Gateway;
-use crate::write::desk::Desk;
 use crate::write::merge::shout;
+use crate::write::transaction::Transaction;
 
 /// When the recovery takes effect here. Its authority is in its signatures, so anybody may bring it.
 pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, Refusal> {
@@ -24,24 +24,24 @@ pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Times
         check(&state, &recovery)?;
     }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
-    let begin = move |desk: &mut Desk<'_>| {
+    let begin = move |tx: &mut Transaction<'_>| {
         // Another connection may have been quicker, or the delay have run out a moment ago.
-        if is_over(desk.state, &recovery) {
+        if is_over(tx.state, &recovery) {
             return Ok((now, false));
         }
-        check(desk.state, &recovery)?;
+        check(tx.state, &recovery)?;
         let digest = recovery.digest();
         let due = |state: &State| state.open_recoveries().iter().find(|(step, _)| step.digest == digest).map(|it| it.1);
-        if let Some(due_at) = due(desk.state) {
+        if let Some(due_at) = due(tx.state) {
             return Ok((due_at, false));
         }
-        if desk.state.open_recoveries().len() >= MAX_OPEN {
+        if tx.state.open_recoveries().len() >= MAX_OPEN {
             let why = format!("{MAX_OPEN} recoveries wait already: finish one of them");
             return Err(Refusal::LedgerRefuses { why });
         }
-        desk.take(vec![recovery], (now, correlation))?;
+        tx.take(vec![recovery], (now, correlation))?;
         let why = "it follows other signers than those in force here".to_owned();
-        due(desk.state).map(|due_at| (due_at, true)).ok_or(Refusal::LedgerRefuses { why })
+        due(tx.state).map(|due_at| (due_at, true)).ok_or(Refusal::LedgerRefuses { why })
     };
     let (due_at, is_new) = gateway.writer.run(begin).await?;
     if is_new {
@@ -52,13 +52,13 @@ pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Times
 
 /// Whoever comes to finish it asks again.
 fn is_over(state: &State, recovery: &Envelope) -> bool {
-    state.signers.stance_of(recovery.digest()) == Stance::Taken
+    state.judged.signers.stance_of(recovery.digest()) == Stance::Taken
 }
 
 /// Would it follow the signers in force here, or end a freeze?
 fn check(state: &State, recovery: &Envelope) -> Result<(), Refusal> {
     let refuses = |why: String| Refusal::LedgerRefuses { why };
-    let set = match &state.signers {
+    let set = match &state.judged.signers {
         Signers::InForce(in_force) => {
             let next = in_force.set.succeed(recovery, &state.replica.basis.recovery);
             let (set, word) = next.map_err(|why| refuses(why.to_string()))?;

@@ -2,7 +2,7 @@
 
 use ground::clock;
 use identity::head::Placement;
-use identity::principal::Kind;
+use identity::principal::PrincipalKind;
 use org::member::Member;
 use org::refusal::Refusal;
 use wire::enroll::{Issued, RenewRequest};
@@ -23,21 +23,22 @@ pub(crate) async fn renew(
         return Err(Refusal::NoChallenge);
     }
     let principal = request.principal;
-    let node = (peer.node(), peer.node_key().digest());
+    let node_key = peer.node_key().digest();
     let (is_low, is_meant) = {
         let state = gateway.state().await;
         // A machine that proved nothing provides nothing, whatever was published.
         let is_low = state.member(&peer.node_key()).is_some_and(|member| member.claim().is_low());
-        (is_low, state.is_meant(node.0, node.1))
+        (is_low, state.is_meant(peer.node(), node_key))
     };
     let placed = match principal.kind() {
-        Kind::Node => principal == *peer.principal(),
-        Kind::User | Kind::Service => {
+        PrincipalKind::Node => principal == *peer.principal(),
+        PrincipalKind::User | PrincipalKind::Service => {
             let judgment = gateway.judgment.load();
             let by_head = |place: &Placement| place.principal == principal && place.node == *peer.node();
-            let by_fleet = || gateway.shelf.now().is_some_and(|published| published.places(node, &principal));
+            let by_fleet =
+                || gateway.shelf.now().is_some_and(|published| published.places(peer.node(), node_key, &principal));
             // The fleet may name for a while whom operators have revoked; other programs would believe a new SVID.
-            let serves_low = principal.kind() == Kind::Service && is_low;
+            let serves_low = principal.kind() == PrincipalKind::Service && is_low;
             // Who came under a name that operators wrote down for another has none of it.
             is_meant
                 && !serves_low
@@ -51,5 +52,5 @@ pub(crate) async fn renew(
     let applicant = Applicant { principal: &principal, node: peer.node(), node_key: peer.node_key() };
     let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(setting.source);
-    log_and_issue(gateway, (peer.node_key(), principal), made, now, false).await
+    log_and_issue(gateway, peer.node_key(), principal, made, now, false).await
 }

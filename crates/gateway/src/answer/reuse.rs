@@ -18,7 +18,7 @@ pub(crate) async fn notice(gateway: &Gateway, request: &EnrollRequest, setting: 
         return;
     };
     // Only a holder of the bundle's key is worth a line: anybody can name an invite.
-    if !is_proven(gateway, request, (&invite, &claim), setting) {
+    if !is_proven(gateway, request, &invite, &claim, setting) {
         return;
     }
     let (name, node_key) = (claim.name, claim.node_key.digest());
@@ -30,7 +30,7 @@ pub(crate) async fn notice(gateway: &Gateway, request: &EnrollRequest, setting: 
         "a bundle that another machine joined with was shown again, and refused. Look: freehold invite show {id}"
     );
     // Nobody waits for it: the refusal stands whether or not the disk takes the line.
-    drop(gateway.writer.submit(move |desk| desk.keep(|desk| desk.ledger.note_reuse(id, &reuse))));
+    drop(gateway.writer.submit(move |tx| tx.keep(|tx| tx.ledger.note_reuse(id, &reuse))));
 }
 
 /// The bundle's invite, if another node key has used it.
@@ -45,7 +45,7 @@ async fn shown_again(gateway: &Gateway, request: &EnrollRequest) -> Option<(Invi
     (record.invite.kind == InviteKind::Bundle && by_another).then(|| (record.invite.clone(), claim))
 }
 
-fn is_proven(gateway: &Gateway, request: &EnrollRequest, (invite, claim): (&Invite, &Claim), setting: Setting) -> bool {
+fn is_proven(gateway: &Gateway, request: &EnrollRequest, invite: &Invite, claim: &Claim, setting: Setting) -> bool {
     let signed = request.claim.open_signed_by::<Claim>(Some(gateway.about.org_id), &claim.keys(invite));
     let (Ok(_), Ok(nonce)) = (signed, request.nonce.0.as_slice().try_into()) else {
         return false;

@@ -6,7 +6,7 @@ use org::refusal::Refusal;
 use wire::sync::{Done, ShowRequest};
 
 use crate::gateway::Gateway;
-use crate::write::desk::Desk;
+use crate::write::transaction::Transaction;
 
 /// A later word of this gateway's own stops it. A head that says more than the ledger is taken.
 pub(crate) async fn show(gateway: &Gateway, request: ShowRequest) -> Result<Done, Refusal> {
@@ -25,9 +25,9 @@ pub(crate) async fn heed(gateway: &Gateway, head: Envelope) -> Result<(), Refusa
     };
     if says_more {
         let digest = head.digest();
-        let take = move |desk: &mut Desk<'_>| {
-            let opened = desk.state.open_shown(&head).ok_or(Refusal::BadProof)?;
-            desk.take_shown(&head, clock::now())?;
+        let take = move |tx: &mut Transaction<'_>| {
+            let opened = tx.state.open_shown(&head).ok_or(Refusal::BadProof)?;
+            tx.take_shown(&head, clock::now())?;
             Ok(opened.head.version)
         };
         let version = gateway.writer.run(take).await.inspect_err(|_| gateway.forget_news(digest))?;

@@ -65,18 +65,18 @@ pub(crate) async fn come_in(
     }
     let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
     let name = name.clone();
-    let written = gateway.writer.run_for_tip(move |desk| {
+    let written = gateway.writer.run_for_tip(move |tx| {
         if let Some(shown) = shown
-            && !desk.confirms(&shown)?
+            && !tx.confirms(&shown)?
         {
             return Ok(Err(Refusal::LedgerBehind));
         }
-        let (node_key, member) = (key.digest(), renew::member_behind(desk.state, &key, &name)?);
-        renew::check_standing(desk.state, member)?;
-        let issued = desk.state.standing(member) == Standing::Issued;
-        check_alarm(desk, node_key, Some(source), now)?;
+        let (node_key, member) = (key.digest(), renew::member_behind(tx.state, &key, &name)?);
+        renew::check_standing(tx.state, member)?;
+        let issued = tx.state.standing(member) == Standing::Issued;
+        check_alarm(tx, node_key, Some(source), now)?;
         if issued {
-            desk.append_own(Action::NodeJoin { node_key, name }, now, correlation)?;
+            tx.append_own(Action::NodeJoin { node_key, name }, now, correlation)?;
         }
         Ok(Ok(()))
     });
@@ -128,7 +128,7 @@ pub(crate) async fn news_for(gateway: &Gateway, peer: &Member, request: &SyncReq
     let wanted = published.as_ref().and_then(|published| published.wanted_by(peer.node(), meant));
     let wanted = wanted.filter(|digest| !request.have.contains(digest));
     let manifest = wanted.and_then(|digest| published.as_ref()?.written(digest));
-    let consent = request.waits_for.and_then(|manifest| state.consent_to(key, manifest)).map(Written::of);
+    let consent = request.waits_for.and_then(|manifest| state.objects.consent_to(key, manifest)).map(Written::of);
     let (rivals, suspensions) = (told.rivals(request), gateway.suspended.told(request.suspended));
     let is_new = !signers.is_empty()
         || head.is_some()
@@ -158,7 +158,7 @@ pub(crate) async fn leave(gateway: &Gateway, peer: &Member, request: LeaveReques
     let name = peer.node().clone();
     gateway
         .writer
-        .run(move |desk| desk.append_own(Action::NodeLeave { leave: request.leave, name }, now, correlation))
+        .run(move |tx| tx.append_own(Action::NodeLeave { leave: request.leave, name }, now, correlation))
         .await?;
     Ok(Done {})
 }

@@ -21,7 +21,7 @@ impl Gateway {
     /// Why it waits, if operators published its name for another key. An heir waits for the next head alone.
     pub fn contradicted(&self, state: &State, member: &MemberRecord) -> Option<NotMember> {
         let (key, name) = (member.claim().node_key.digest(), &member.claim().name);
-        let heir = state.fold.handed.get(name).is_some_and(|heir| heir.key == key);
+        let heir = state.judged.fold.handed.get(name).is_some_and(|heir| heir.key == key);
         self.doubt(state, member).filter(|doubt| doubt.is_alarm() && !heir)
     }
 
@@ -32,7 +32,7 @@ impl Gateway {
             tracing::error!(%node_key, "{doubt}. Look: freehold node list; end one: freehold node replace {name}");
             let alarm = Alarm::own(doubt.to_string(), None);
             // Nobody waits for it: the machine is refused whether or not the disk takes the alarm.
-            drop(self.writer.submit(move |desk| desk.raise_alarm(node_key, now, &alarm)));
+            drop(self.writer.submit(move |tx| tx.raise_alarm(node_key, now, &alarm)));
         }
         if doubt.is_alarm() { Refusal::NameOfAnother { name: name.clone() } } else { Refusal::NotAdmitted }
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use ground::quota::{Quota, QuotaPermit, network};
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, HeaderValue};
@@ -18,7 +19,7 @@ use tokio::io::{AsyncRead as _, AsyncSeekExt as _, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::http;
 
-use crate::limit::crowd::{Crowd, Ticket};
+use crate::limit::limits::quota_per_address;
 use crate::store::files::Files;
 
 /// How many can download at once, in all and from one address. Each takes about a hundred KiB.
@@ -34,13 +35,13 @@ pub(crate) type Reply = Response<Either<Full<Bytes>, Download>>;
 pub struct Shelves {
     pub store: Arc<Files>,
     places: Arc<Semaphore>,
-    crowd: Arc<Crowd>,
+    per_address: Arc<Quota<IpAddr>>,
 }
 
 impl Shelves {
     pub fn new(store: Files) -> Self {
-        let (places, crowd) = (Semaphore::new(DOWNLOADS), Crowd::new(DOWNLOADS, DOWNLOADS_PER_ADDRESS));
-        Self { store: Arc::new(store), places: Arc::new(places), crowd: Arc::new(crowd) }
+        let per_address = quota_per_address(DOWNLOADS, DOWNLOADS_PER_ADDRESS);
+        Self { store: Arc::new(store), places: Arc::new(Semaphore::new(DOWNLOADS)), per_address }
     }
 }
 
@@ -90,7 +91,7 @@ pub struct Download {
     left: u64,
     chunk: Box<[u8]>,
     progress: Arc<Progress>,
-    _ticket: Ticket,
+    _permit: QuotaPermit<IpAddr>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -133,13 +134,15 @@ impl Body for Download {
 /// Hands a file out, from a place on.
 pub(crate) async fn hand_out(
     shelves: &Shelves,
-    (digest, range): (Digest, Option<&HeaderValue>),
-    (source, progress): (IpAddr, &Arc<Progress>),
+    digest: Digest,
+    range: Option<&HeaderValue>,
+    source: IpAddr,
+    progress: &Arc<Progress>,
 ) -> Result<Reply, Refusal> {
     let failed = |why: std::io::Error| Refusal::Failed { why: why.to_string() };
     let busy = || Refusal::Busy { retry_after: BUSY };
     let place = Arc::clone(&shelves.places).try_acquire_owned().map_err(|_| busy())?;
-    let ticket = shelves.crowd.enter(source).ok_or_else(busy)?;
+    let permit = shelves.per_address.take(&network(source)).ok_or_else(busy)?;
     let store = Arc::clone(&shelves.store);
     let opened = tokio::task::spawn_blocking(move || store.open(digest)).await;
     let opened = opened.map_err(|why| Refusal::Failed { why: why.to_string() })?.map_err(failed)?;
@@ -156,7 +159,7 @@ pub(crate) async fn hand_out(
     let left = length - from.unwrap_or(0);
     let size = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
     let chunk = vec![0; size].into_boxed_slice();
-    let body = Download { file, left, chunk, progress: Arc::clone(progress), _ticket: ticket, _place: place };
+    let body = Download { file, left, chunk, progress: Arc::clone(progress), _permit: permit, _place: place };
     Ok(respond(body, from, length))
 }
 

@@ -22,6 +22,8 @@ pub struct Halt {
     mapless: AtomicBool,
     /// Its own chain forks: operators choose which branch stays.
     forked: AtomicBool,
+    /// There are two successors of one signer set.
+    frozen: AtomicBool,
     /// Node keys with an alarm, so that the many without one need not be looked up.
     alarmed: RwLock<BTreeSet<Digest>>,
 }
@@ -33,6 +35,7 @@ impl Halt {
             restored: ledger.is_marked(Mark::Restored)?.into(),
             mapless: AtomicBool::new(false),
             forked: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
             alarmed: RwLock::new(ledger.alarmed()?),
         })
     }
@@ -65,7 +68,12 @@ impl Halt {
     pub fn heed(&self, state: &State, voice: PublicKey) {
         let names_map = state.head().is_some_and(|record| record.head.members.is_some());
         self.mapless.store(names_map && state.leaves().is_none(), Ordering::Relaxed);
-        self.forked.store(state.fold.forks.contains_key(&voice), Ordering::Relaxed);
+        self.forked.store(state.judged.fold.forks.contains_key(&voice), Ordering::Relaxed);
+        self.frozen.store(state.is_frozen(), Ordering::Relaxed);
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Relaxed)
     }
 
     pub fn is_alarmed(&self, node_key: Digest) -> bool {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ground::clock;
+use ground::quota::{Quota, network};
 use identity::key::PublicKey;
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
@@ -46,13 +47,14 @@ pub enum Asker {
 }
 
 impl Asker {
-    /// Whoever has one IPv6 address has the whole /64.
     pub fn at(source: IpAddr) -> Self {
-        Self::Stranger(match source.to_canonical() {
-            IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
-            v4 @ IpAddr::V4(_) => v4,
-        })
+        Self::Stranger(network(source))
     }
+}
+
+/// Of so many places in all, so many for one address; never more than a quarter.
+pub(crate) fn quota_per_address(places: usize, per_address: usize) -> Arc<Quota<IpAddr>> {
+    Arc::new(Quota::of_each(per_address.min(places / 4).max(1)))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -135,6 +137,24 @@ mod tests {
 
     fn at(address: &str) -> Asker {
         Asker::at(address.parse().unwrap())
+    }
+
+    #[test]
+    fn an_address_takes_its_share_and_no_more() {
+        let quota = quota_per_address(20_000, 2_000);
+        let enter = |address: &str| quota.take(&network(address.parse().unwrap()));
+        let mut inside: Vec<_> = (0..2_000).map(|_| enter("2001:db8::1").unwrap()).collect();
+        assert!(enter("2001:db8::2").is_none(), "a /64 is one address");
+        assert!(enter("192.0.2.1").is_some());
+        inside.pop();
+        inside.push(enter("2001:db8::2").unwrap());
+        assert!(enter("2001:db8::1").is_none());
+        drop(inside);
+        assert!(quota.is_empty(), "who has left is forgotten");
+        let few = quota_per_address(8, 100);
+        let inside: Vec<_> = (0..2).map(|_| few.take(&network([192, 0, 2, 1].into())).unwrap()).collect();
+        assert!(few.take(&network([192, 0, 2, 1].into())).is_none(), "a quarter of all places");
+        drop(inside);
     }
 
     #[test]

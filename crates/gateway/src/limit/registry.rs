@@ -41,7 +41,7 @@ pub struct Place {
 
 impl Registry {
     /// Nothing if the machine has too many already.
-    pub fn enter(self: &Arc<Self>, (node_key, roots): (PublicKey, &[Fingerprint])) -> Option<Place> {
+    pub fn enter(self: &Arc<Self>, node_key: PublicKey, roots: &[Fingerprint]) -> Option<Place> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let cut = Arc::new(Notify::new());
         let mut live = self.lock();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use member::metrics::text::{Histogram, Kind, Page};
+use member::metrics::text::{Histogram, MetricKind, Page};
 use org::refusal::Refusal;
 use wire::permit::Ask;
 
@@ -57,14 +57,15 @@ impl Tally {
     pub fn show(&self, page: &mut Page) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let requests = Ask::ALL.iter().map(|ask| ask.path()).zip(self.requests.iter().map(count));
-        let family = (Kind::Counter, "freehold_gateway_requests_total", "Requests that were read, by path.");
-        page.labeled(family, "path", requests.chain([("other", count(&self.strays))]));
+        let (help, requests) = ("Requests that were read, by path.", requests.chain([("other", count(&self.strays))]));
+        page.labeled(MetricKind::Counter, "freehold_gateway_requests_total", help, "path", requests);
         let issued = ISSUED.iter().map(|(_, word)| *word).zip(self.issued.iter().map(count));
         let help = "SVIDs that were handed out. A machine that runs its join again counts again.";
-        page.labeled((Kind::Counter, "freehold_gateway_svids_issued_total", help), "by", issued);
+        page.labeled(MetricKind::Counter, "freehold_gateway_svids_issued_total", help, "by", issued);
         let refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let family = (Kind::Counter, "freehold_gateway_refusals_total", "Requests that were refused, by code.");
-        page.labeled(family, "code", refusals.iter().map(|(code, count)| (code.as_str(), *count)));
+        let refusals = refusals.iter().map(|(code, count)| (code.as_str(), *count));
+        let help = "Requests that were refused, by code.";
+        page.labeled(MetricKind::Counter, "freehold_gateway_refusals_total", help, "code", refusals);
         let help = "Connections closed at once: no place was left, or their address had its share.";
         page.counter("freehold_gateway_connections_turned_away_total", help, count(&self.turned_away));
         let help = "From the first job of a batch until the disk had it.";

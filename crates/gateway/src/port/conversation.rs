@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ground::clock;
+use ground::quota::QuotaPermit;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::RANGE;
@@ -24,10 +25,9 @@ use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::operator::control;
 use crate::answer::{approve, documents, enroll, exchange, recover, renew, reuse, show, sync};
 use crate::gateway::Gateway;
-use crate::limit::crowd::Ticket;
 use crate::limit::download::{self, Progress, Reply};
 use crate::limit::limits::{Asker, Attempt};
-use crate::port::door::Door;
+use crate::port::ingress::Ingress;
 
 /// A body that does not arrive in this time is given up.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -45,7 +45,7 @@ pub struct Conversation {
     challenge: Mutex<Option<(OpenChallenge, Attempt)>>,
     pub downloads: Arc<Progress>,
     /// Where others that this one carries come in; nothing if it is carried itself.
-    door: Option<Arc<Door>>,
+    ingress: Option<Arc<Ingress>>,
     carriage: Mutex<Option<Carriage>>,
 }
 
@@ -54,7 +54,7 @@ pub struct Conversation {
 pub struct Carriage {
     pub upgrade: OnUpgrade,
     pub source: IpAddr,
-    pub ticket: Option<Ticket>,
+    pub permit: Option<QuotaPermit<IpAddr>>,
 }
 
 impl Conversation {
@@ -79,15 +79,15 @@ impl Conversation {
             peer,
             challenge,
             downloads: Arc::default(),
-            door: None,
+            ingress: None,
             carriage,
         }
     }
 
-    /// The same, with a door for what it may carry.
+    /// The same, with a way in for what it may carry.
     #[must_use]
-    pub fn behind(self, door: Option<Arc<Door>>) -> Self {
-        Self { door, ..self }
+    pub fn behind(self, ingress: Option<Arc<Ingress>>) -> Self {
+        Self { ingress, ..self }
     }
 
     /// What it became, when it is over as a conversation.
@@ -101,7 +101,7 @@ impl Conversation {
     }
 
     pub async fn answer(&self, request: Request<Incoming>) -> Reply {
-        let tally = &self.gateway.tally;
+        let tally = &self.gateway.callers.tally;
         let ask = Ask::route(request.method().as_str(), request.uri().path());
         tally.asked(ask);
         let Some(ask) = ask else {
@@ -112,8 +112,7 @@ impl Conversation {
         let answer = match permit::named_file(request.uri().path()).filter(|_| ask == Ask::File) {
             Some(digest) => {
                 let range = request.headers().get(RANGE);
-                Box::pin(download::hand_out(&self.gateway.shelves, (digest, range), (self.source, &self.downloads)))
-                    .await
+                Box::pin(download::hand_out(&self.gateway.shelves, digest, range, self.source, &self.downloads)).await
             }
             None if ask == Ask::Carry => self.carry(request).map(|response| response.map(Either::Left)),
             None => self.hear(ask, request).await.map(|response| response.map(Either::Left)),
@@ -134,14 +133,14 @@ impl Conversation {
     /// Agrees to carry another connection. Who calls inside is asked there, as of everybody.
     fn carry(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Refusal> {
         let malformed = |why: &str| Refusal::Malformed { why: why.to_owned() };
-        let door = self.door.as_ref().ok_or_else(|| malformed("what is carried carries no other"))?;
+        let ingress = self.ingress.as_ref().ok_or_else(|| malformed("what is carried carries no other"))?;
         if self.peer.is_some() {
             return Err(malformed("a member's connection carries no other: come without a certificate"));
         }
         let agreed = carry::agree(request.headers()).map_err(malformed)?;
-        let (source, ticket) = door.hand_on(self.source, request.headers())?;
+        let (source, permit) = ingress.hand_on(self.source, request.headers())?;
         let upgrade = hyper::upgrade::on(request);
-        *self.carriage.lock().unwrap_or_else(PoisonError::into_inner) = Some(Carriage { upgrade, source, ticket });
+        *self.carriage.lock().unwrap_or_else(PoisonError::into_inner) = Some(Carriage { upgrade, source, permit });
         Ok(agreed)
     }
 
@@ -197,7 +196,7 @@ impl Conversation {
                 self.conclude(attempt, answer.await)
             }
             Ask::Recover => {
-                let attempt = gateway.limits.attempt(Asker::at(self.source), clock::now())?;
+                let attempt = gateway.callers.limits.attempt(Asker::at(self.source), clock::now())?;
                 let answer = async {
                     let request: RecoverRequest = http::parse(body)?;
                     Ok(RecoveryBegun { due_at: recover::begin(gateway, request.recovery).await? })
@@ -205,7 +204,7 @@ impl Conversation {
                 self.conclude(attempt, answer.await)
             }
             Ask::Show => {
-                let attempt = gateway.limits.attempt(Asker::at(self.source), clock::now())?;
+                let attempt = gateway.callers.limits.attempt(Asker::at(self.source), clock::now())?;
                 let answer = async { show::show(gateway, http::parse(body)?).await };
                 self.conclude(attempt, answer.await)
             }
@@ -267,7 +266,7 @@ impl Conversation {
             Ok(call) => call,
             // Only a bad signature counts: no noise at an operator's address keeps a revocation out.
             Err(refusal) => {
-                drop(self.gateway.limits.attempt(Asker::at(self.source), clock::now())?);
+                drop(self.gateway.callers.limits.attempt(Asker::at(self.source), clock::now())?);
                 return Err(refusal);
             }
         };
@@ -377,7 +376,7 @@ impl Conversation {
     async fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
         let asker =
             self.member().await.map_or_else(|_| Asker::at(self.source), |member| Asker::Member(member.node_key()));
-        let attempt = self.gateway.limits.attempt(asker, clock::now())?;
+        let attempt = self.gateway.callers.limits.attempt(asker, clock::now())?;
         match OpenChallenge::new(&self.gateway) {
             Ok((open, told)) => {
                 // A second challenge gives the first one up.

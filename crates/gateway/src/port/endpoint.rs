@@ -12,7 +12,7 @@ use rustls::sign::CertifiedKey;
 use wire::tls;
 
 use crate::gateway::Gateway;
-use crate::write::presence::Presence;
+use crate::write::issuers::Issuers;
 
 const LIFE: Seconds = Seconds::DAY.times(7);
 
@@ -24,7 +24,7 @@ pub struct NoCertificate(String);
 #[derive(Debug)]
 struct Shown {
     certified: Arc<CertifiedKey>,
-    presence: Arc<Presence>,
+    issuers: Arc<Issuers>,
 }
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl EndpointCertificate {
 
     /// Whoever heard of a new root and comes at once is shown the way to it.
     fn follow(&self) {
-        let is_old = |gateway: &Gateway| !Arc::ptr_eq(&self.current.load().presence, &gateway.presence.load_full());
+        let is_old = |gateway: &Gateway| !Arc::ptr_eq(&self.current.load().issuers, &gateway.keys.issuers.load_full());
         let Some(gateway) = self.gateway.upgrade().filter(|gateway| is_old(gateway)) else {
             return;
         };
@@ -71,8 +71,9 @@ impl EndpointCertificate {
             Err(why) => {
                 tracing::error!(%why, "the gateway shows its former certificate");
                 // Not again for each caller: whoever looks after it tries later.
-                let (presence, certified) = (gateway.presence.load_full(), Arc::clone(&self.current.load().certified));
-                self.current.store(Arc::new(Shown { certified, presence }));
+                let (issuers, certified) =
+                    (gateway.keys.issuers.load_full(), Arc::clone(&self.current.load().certified));
+                self.current.store(Arc::new(Shown { certified, issuers }));
                 self.due.store(0, Ordering::Relaxed);
             }
         }
@@ -106,9 +107,9 @@ fn issue(gateway: &Gateway) -> Result<(Shown, [Timestamp; 3]), NoCertificate> {
     let serial = random::serial().map_err(|why| no(&why))?;
     // Never beyond the mandate: it would not be believed anyway.
     let end = (now + LIFE).min(mandate.not_after);
-    let presence = gateway.presence.load_full();
-    let leaf = presence.endpoint.authority.issue_endpoint(&mandate.hosts, &request, serial, Validity::until(now, end));
+    let issuers = gateway.keys.issuers.load_full();
+    let leaf = issuers.endpoint.authority.issue_endpoint(&mandate.hosts, &request, serial, Validity::until(now, end));
     let leaf = leaf.map_err(|why| no(&why))?;
-    let certified = tls::certified(presence.endpoint_chain(leaf), &key).map_err(|why| no(&why))?;
-    Ok((Shown { certified: Arc::new(certified), presence }, [now, now + Seconds(end.since(now).0 / 2), end]))
+    let certified = tls::certified(issuers.endpoint_chain(leaf), &key).map_err(|why| no(&why))?;
+    Ok((Shown { certified: Arc::new(certified), issuers }, [now, now + Seconds(end.since(now).0 / 2), end]))
 }

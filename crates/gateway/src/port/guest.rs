@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ground::quota::QuotaPermit;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -18,10 +19,9 @@ use wire::carry::proxied::{self, Whose};
 use wire::tls::{self, EXPORTER_LABEL};
 
 use crate::gateway::Gateway;
-use crate::limit::crowd::Ticket;
 use crate::limit::download::{Minute, Progress};
 use crate::port::conversation::{Carriage, Conversation};
-use crate::port::door::Door;
+use crate::port::ingress::Ingress;
 
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Headers must arrive in this time; for members it is also how long a connection may rest.
@@ -35,31 +35,32 @@ pub(crate) const DRAIN_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Guest {
     gateway: Arc<Gateway>,
-    door: Arc<Door>,
+    ingress: Arc<Ingress>,
     source: IpAddr,
     /// A stranger's place. A member gives it back.
-    ticket: Option<Ticket>,
+    permit: Option<QuotaPermit<IpAddr>>,
     until: Instant,
     _slot: OwnedSemaphorePermit,
 }
 
 impl Guest {
     pub(crate) fn new(
-        (gateway, door): (Arc<Gateway>, Arc<Door>),
+        gateway: Arc<Gateway>,
+        ingress: Arc<Ingress>,
         source: IpAddr,
-        ticket: Option<Ticket>,
+        permit: Option<QuotaPermit<IpAddr>>,
         slot: OwnedSemaphorePermit,
     ) -> Self {
-        Self { gateway, door, source, ticket, until: Instant::now() + STRANGER_TIME, _slot: slot }
+        Self { gateway, ingress, source, permit, until: Instant::now() + STRANGER_TIME, _slot: slot }
     }
 
     /// A connection that a proxy passes on: it says first for whom. Without that there is no conversation.
     pub(crate) async fn introduce(mut self, mut stream: TcpStream, acceptor: TlsAcceptor, stop: watch::Receiver<bool>) {
         match timeout(HANDSHAKE_TIME, proxied::read(&mut stream)).await {
             Ok(Ok(Whose::Proxy)) => {}
-            Ok(Ok(Whose::Client(client))) => match self.door.enter(client) {
-                Ok(ticket) => (self.source, self.ticket) = (client, ticket),
-                Err(_) => return self.gateway.tally.turned_away(),
+            Ok(Ok(Whose::Client(client))) => match self.ingress.enter(client) {
+                Ok(permit) => (self.source, self.permit) = (client, permit),
+                Err(_) => return self.gateway.callers.tally.turned_away(),
             },
             Ok(Err(why)) => {
                 tracing::warn!(proxy = %self.source, %why, "a proxy that is named does not say for whom it calls");
@@ -81,7 +82,7 @@ impl Guest {
                 return;
             };
             self.source = carriage.source;
-            self.ticket = carriage.ticket.or(self.ticket);
+            self.permit = carriage.permit.or(self.permit);
             let inside = WebSocket::new(TokioIo::new(upgraded), frame::From::Client);
             self.host(inside, acceptor, true, stop).await;
         })
@@ -110,18 +111,19 @@ impl Guest {
         let chain = session.peer_certificates().unwrap_or_default();
         let post_quantum = tls::is_post_quantum(session);
         // Nothing is carried inside of what is carried.
-        let door = (!carried).then(|| Arc::clone(&self.door));
+        let ingress = (!carried).then(|| Arc::clone(&self.ingress));
         let gateway = Arc::clone(&self.gateway);
         let conversation = Conversation::new(gateway, self.source, exporter, post_quantum, chain);
-        let conversation = Arc::new(conversation.behind(door));
-        let place = match conversation.peer().map(|peer| self.gateway.registry.enter((peer.node_key(), peer.roots()))) {
-            None => None,
-            Some(Some(place)) => Some(place),
-            // More than one machine has use for.
-            Some(None) => return None,
-        };
+        let conversation = Arc::new(conversation.behind(ingress));
+        let place =
+            match conversation.peer().map(|peer| self.gateway.callers.registry.enter(peer.node_key(), peer.roots())) {
+                None => None,
+                Some(Some(place)) => Some(place),
+                // More than one machine has use for.
+                Some(None) => return None,
+            };
         if place.is_some() {
-            self.ticket = None;
+            self.permit = None;
         }
         let header_time = if place.is_some() { MEMBER_HEADER_TIME } else { STRANGER_HEADER_TIME };
         let (asked, downloads) = (Arc::clone(&conversation), Arc::clone(&conversation.downloads));

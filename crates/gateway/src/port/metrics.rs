@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ground::clock;
 use ledger::store::Ledger;
 use member::agent::metrics::{self as agent, show_build};
-use member::metrics::text::{Kind, Page};
+use member::metrics::text::{MetricKind, Page};
 use org::refusal::Refusal;
 use tokio::sync::Semaphore;
 
@@ -34,7 +34,7 @@ impl Watched {
     fn page_now(&self, nodes: usize) -> String {
         let mut page = Page::default();
         show_build(&mut page);
-        self.gateway.tally.show(&mut page);
+        self.gateway.callers.tally.show(&mut page);
         self.show_connections(&mut page);
         self.show_ledger(&mut page, nodes);
         self.show_standing(&mut page);
@@ -44,10 +44,10 @@ impl Watched {
 
     fn show_connections(&self, page: &mut Page) {
         let open = self.places.saturating_sub(self.free.available_permits());
-        let members = self.gateway.registry.count();
+        let members = self.gateway.callers.registry.count();
         let rows = [("member", members), ("stranger", open.saturating_sub(members))];
-        let family = (Kind::Gauge, "freehold_gateway_connections", "Connections that are open now.");
-        page.labeled(family, "caller", rows.map(|(who, count)| (who, count as u64)));
+        let (help, rows) = ("Connections that are open now.", rows.map(|(who, count)| (who, count as u64)));
+        page.labeled(MetricKind::Gauge, "freehold_gateway_connections", help, "caller", rows);
         let most = i64::try_from(self.places).unwrap_or(i64::MAX);
         page.gauge("freehold_gateway_connections_limit", "Connections that can be open at once.", most);
     }
@@ -78,12 +78,12 @@ impl Watched {
             "Until when the head is fresh; later nobody new is let in.",
             Some(head.fresh_until),
         );
-        let presence = self.gateway.presence.load();
-        let lacking = presence.identity.ways.lacks.len() + presence.endpoint.ways.lacks.len();
+        let issuers = self.gateway.keys.issuers.load();
+        let lacking = issuers.identity.ways.lacks.len() + issuers.endpoint.ways.lacks.len();
         let help = "Trusted roots under which this gateway's issuing keys have no certificate.";
         page.gauge("freehold_gateway_issuers_lacking", help, i64::try_from(lacking).unwrap_or(i64::MAX));
         let help = "1 if what this gateway issues or shows leads to a root in use, and a mandate names its keys.";
-        page.gauge("freehold_gateway_issuers_in_order", help, i64::from(presence.troubles(clock::now()).is_empty()));
+        page.gauge("freehold_gateway_issuers_in_order", help, i64::from(issuers.troubles(clock::now()).is_empty()));
         page.moment(
             "freehold_gateway_mandate_not_after_timestamp_seconds",
             "When this gateway's mandate ends; absent if none is in force.",

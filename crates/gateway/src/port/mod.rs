@@ -1,6 +1,6 @@
 //! Connections: who calls, over what, and until when.
 
-pub mod door;
+pub mod ingress;
 pub mod conversation;
 pub(crate) mod guest;
 pub mod endpoint;

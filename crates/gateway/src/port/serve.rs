@@ -18,21 +18,20 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use wire::connect::Gateway as Peer;
+use wire::connect::GatewayAddress;
 use wire::tls;
 
 use crate::answer::operator::files;
 use crate::gateway::{Gateway, GatewayError};
-use crate::limit::crowd::Crowd;
-use crate::limit::limits::{Bounds, Limits};
-use crate::port::door::{Door, Proxies};
+use crate::limit::limits::{Bounds, Limits, quota_per_address};
 use crate::port::endpoint::{EndpointCertificate, NoCertificate};
 use crate::port::guest::{DRAIN_TIME, Guest, stopped};
+use crate::port::ingress::{Ingress, Proxies};
 use crate::port::metrics::Watched;
-use crate::replicate::{company, mesh};
+use crate::replicate::{mesh, peering};
 use crate::store::files::FilesError;
 use crate::store::folder::{GatewayFolder, ServingFile, loopback};
-use crate::write::presence::Presence;
+use crate::write::issuers::Issuers;
 
 /// The ledger, the gateway's own calls, logs.
 const OTHER_FILES: usize = 64;
@@ -44,7 +43,7 @@ const WATCH_EVERY: Duration = Duration::from_hours(1);
 
 /// How to serve.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ServeOptions {
     pub listen: SocketAddr,
     /// Where to show metrics.
     pub metrics: Option<SocketAddr>,
@@ -79,12 +78,12 @@ pub enum ServeError {
 /// Serves until `stop` says so. `ready` is called once the port is open.
 pub async fn serve(
     folder: &GatewayFolder,
-    Options { listen, metrics, bounds, proxies }: Options,
+    ServeOptions { listen, metrics, bounds, proxies }: ServeOptions,
     mut stop: watch::Receiver<bool>,
     ready: impl FnOnce(&Gateway, SocketAddr),
 ) -> Result<(), ServeError> {
     let mut gateway = open_patiently(folder).await?;
-    gateway.limits = Arc::new(Limits::new(bounds));
+    gateway.callers.limits = Arc::new(Limits::new(bounds));
     let gateway = Arc::new(gateway);
     catch_up(&gateway, &folder.scope()).await;
     gateway.speak_first().await?;
@@ -96,7 +95,7 @@ pub async fn serve(
     let listener = TcpListener::bind(listen).await.map_err(|source| ServeError::Listen { address: listen, source })?;
     let local = listener.local_addr().map_err(|source| ServeError::Listen { address: listen, source })?;
     let metrics = port::listen(metrics).await?;
-    let own = own_door(&proxies, local).await?;
+    let own = own_listener(&proxies, local).await?;
     let serving = ServingFile { listen: local, pid: std::process::id(), own: own.as_ref().and_then(address_of) };
     folder.save_serving(&serving)?;
     ready(&gateway, local);
@@ -104,20 +103,21 @@ pub async fn serve(
     let mut background = JoinSet::new();
     background.spawn(keep_certificate(Arc::clone(&gateway), Arc::clone(&certificate)));
     background.spawn(warn_early(Arc::clone(&gateway)));
-    background.spawn(company::keep(Arc::clone(&gateway), folder.scope()));
+    background.spawn(peering::keep(Arc::clone(&gateway), folder.scope()));
     background.spawn(files::keep_swept(Arc::clone(&gateway)));
     let agent = Arc::<agent::metrics::Tally>::default();
     background.spawn(run_own_agent(
         Arc::clone(&gateway),
         folder.clone(),
-        (serving.dial(), Arc::clone(&agent)),
+        serving.dial(),
+        Arc::clone(&agent),
         stop.clone(),
     ));
 
     let places = places(bounds.connections);
     let slots = Arc::new(Semaphore::new(places));
-    let crowd = Arc::new(Crowd::new(places, bounds.connections_per_address));
-    let door = Arc::new(Door { proxies, crowd });
+    let per_address = quota_per_address(places, bounds.connections_per_address);
+    let ingress = Arc::new(Ingress { proxies, per_address });
     if let Some(listener) = metrics {
         let (gateway, free, ledger) = (Arc::clone(&gateway), Arc::clone(&slots), folder.path("ledger.db"));
         let watched = Watched { gateway, certificate, agent, ledger, places, free };
@@ -131,16 +131,16 @@ pub async fn serve(
                 Ok((stream, source)) => {
                     let source = source.ip().to_canonical();
                     // No slot, or more than an address's share: closed at once, before it can cost anything.
-                    if let (Ok(slot), Ok(ticket)) = (Arc::clone(&slots).try_acquire_owned(), door.enter(source)) {
-                        let guest = Guest::new((Arc::clone(&gateway), Arc::clone(&door)), source, ticket, slot);
+                    if let (Ok(slot), Ok(permit)) = (Arc::clone(&slots).try_acquire_owned(), ingress.enter(source)) {
+                        let guest = Guest::new(Arc::clone(&gateway), Arc::clone(&ingress), source, permit, slot);
                         let (acceptor, stop) = (acceptor.clone(), stop.clone());
-                        if !is_own && door.proxies.speaks_proxy(source) {
+                        if !is_own && ingress.proxies.speaks_proxy(source) {
                             connections.spawn(guest.introduce(stream, acceptor, stop));
                         } else {
                             connections.spawn(guest.entertain(stream, acceptor, stop));
                         }
                     } else {
-                        gateway.tally.turned_away();
+                        gateway.callers.tally.turned_away();
                     }
                 }
                 Err(why) => {
@@ -161,7 +161,7 @@ pub async fn serve(
 }
 
 /// Where this machine's own programs come in if what calls from here must say for whom: they speak for themselves.
-async fn own_door(proxies: &Proxies, local: SocketAddr) -> Result<Option<TcpListener>, ServeError> {
+async fn own_listener(proxies: &Proxies, local: SocketAddr) -> Result<Option<TcpListener>, ServeError> {
     let here = loopback(local).ip();
     if !proxies.speaks_proxy(here) {
         return Ok(None);
@@ -175,7 +175,7 @@ fn address_of(listener: &TcpListener) -> Option<SocketAddr> {
     listener.local_addr().ok()
 }
 
-/// The next connection, and whether it came by the machine's own door.
+/// The next connection, and whether it came by the machine's own listener.
 async fn accept(listener: &TcpListener, own: Option<&TcpListener>) -> (io::Result<(TcpStream, SocketAddr)>, bool) {
     match own {
         None => (listener.accept().await, false),
@@ -188,10 +188,11 @@ async fn accept(listener: &TcpListener, own: Option<&TcpListener>) -> (io::Resul
 
 /// Whoever slept, or is new, takes what the others have before it answers anybody; for a moment, for they may be gone.
 async fn catch_up(gateway: &Arc<Gateway>, scope: &Scope) {
-    let others = mesh::doors_of(&gateway.judgment.load().head, &gateway.about.node, clock::now());
-    for (peer, doors) in others {
+    let others = mesh::addresses_of(&gateway.judgment.load().head, &gateway.about.node, clock::now());
+    for (peer, addresses) in others {
         let mut told = |_, _| {};
-        let caught_up = mesh::catch_up(gateway, (scope, &peer, &doors), &mut told);
+        let other = mesh::OtherGateway { name: peer.clone(), addresses, scope: scope.clone() };
+        let caught_up = mesh::catch_up(gateway, &other, &mut told);
         match timeout(CATCH_UP_TIME, caught_up).await {
             Ok(Ok(())) => return,
             Ok(Err(why)) => {
@@ -227,7 +228,7 @@ async fn open_patiently(folder: &GatewayFolder) -> Result<Gateway, GatewayError>
 async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertificate>) {
     let mut settled = None;
     loop {
-        if let Err(why) = keep_presence(&gateway, &mut settled).await {
+        if let Err(why) = keep_issuers(&gateway, &mut settled).await {
             tracing::error!(%why, "cannot bring the gateway's files in line with the head; will try again");
         }
         tokio::time::sleep(CERTIFICATE_EVERY).await;
@@ -245,10 +246,10 @@ async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertif
 }
 
 /// What could not be done when the head came is done as soon as it can be.
-async fn keep_presence(gateway: &Gateway, settled: &mut Option<Arc<Presence>>) -> Result<(), ServeError> {
+async fn keep_issuers(gateway: &Gateway, settled: &mut Option<Arc<Issuers>>) -> Result<(), ServeError> {
     gateway.keep_time().await;
-    gateway.appear(&*gateway.state().await);
-    let now = gateway.presence.load_full();
+    gateway.update_issuers(&*gateway.state().await);
+    let now = gateway.keys.issuers.load_full();
     if !settled.as_ref().is_some_and(|before| Arc::ptr_eq(before, &now)) {
         gateway.settle_keys()?;
         files::put_roots(gateway)?;
@@ -262,7 +263,7 @@ async fn warn_early(gateway: Arc<Gateway>) {
     loop {
         let now = clock::now();
         if let Err(why) = gateway.check_halt() {
-            let origin = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.restored())).await.ok().flatten();
+            let origin = gateway.writer.run(|tx| tx.keep(|tx| tx.ledger.restored())).await.ok().flatten();
             let (backup, made_at) = origin.map(|origin| (origin.backup, origin.made_at.to_string())).unzip();
             tracing::error!(%why, hint = why.hint(), backup, made_at, "the gateway issues nothing");
         }
@@ -290,34 +291,35 @@ async fn warn_early(gateway: Arc<Gateway>) {
         if fresh_until.since(now) < Seconds::DAY.times(7) {
             tracing::warn!(until = %fresh_until, "the head is fresh only until then, and joiners refuse it later; renew it: freehold refresh");
         }
-        warn_of_issuers(&gateway.presence.load(), now);
+        warn_of_issuers(&gateway.keys.issuers.load(), now);
         tokio::time::sleep(WATCH_EVERY).await;
     }
 }
 
-fn warn_of_issuers(presence: &Presence, now: Timestamp) {
-    for why in presence.troubles(now) {
+fn warn_of_issuers(issuers: &Issuers, now: Timestamp) {
+    for why in issuers.troubles(now) {
         tracing::error!("{why}");
     }
-    for (domain, ways) in [("identity", &presence.identity.ways), ("endpoint", &presence.endpoint.ways)] {
+    for (domain, ways) in [("identity", &issuers.identity.ways), ("endpoint", &issuers.endpoint.ways)] {
         if let Some(until) = ways.active_until().filter(|until| now < *until && *until <= now + ENDS_SOON) {
             tracing::warn!(domain, %until, "an issuing certificate of this gateway ends soon; renew it: freehold rotate {domain}");
         }
     }
 }
 
-/// The gateway's machine is an ordinary member: it renews and checks in like any other, through its own front door.
+/// The gateway's machine is an ordinary member: it renews and checks in like any other, through its own port.
 async fn run_own_agent(
     gateway: Arc<Gateway>,
     folder: GatewayFolder,
-    (local, tally): (SocketAddr, Arc<agent::metrics::Tally>),
+    local: SocketAddr,
+    tally: Arc<agent::metrics::Tally>,
     stop: watch::Receiver<bool>,
 ) {
     let Some(address) = gateway.about.addresses.first().cloned() else {
         return;
     };
-    let door = Peer { address, dial: Some(local) };
-    let options = agent::Options { doors: Some(vec![door]), tally, ..agent::Options::default() };
+    let own = GatewayAddress { address, dial: Some(local) };
+    let options = agent::AgentOptions { tried_first: Some(vec![own]), tally, ..agent::AgentOptions::default() };
     while let Err(why) = agent::run(folder.scope(), options.clone(), stop.clone()).await {
         if matches!(why, agent::AgentError::AlreadyRunning) {
             // A machine that joined may have one running for itself.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use ground::{clock, random};
 use identity::bundle::{Domain, Endpoint};
 use identity::certificate::{self, BadCertificate};
@@ -24,13 +24,13 @@ use org::founding::{BadFounding, Founding};
 use org::gateway::{GatewayGrant, GatewayRequest};
 use org::state::State;
 use pki_types::CertificateDer;
-use wire::connect::{Believed, CallError, Gateway as Door};
+use wire::connect::{Believed, CallError, GatewayAddress};
 use wire::control::DIGESTS_PER_CALL;
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have};
 use wire::known::Known;
 use wire::permit::Ask;
 
-use crate::replicate::mesh::doors_of;
+use crate::replicate::mesh::addresses_of;
 use crate::store::folder::{GatewayFile, GatewayFolder};
 use crate::write::peers::lacking;
 
@@ -72,7 +72,7 @@ pub fn request(scope: &Scope, addresses: Vec<Address>) -> Result<Envelope, Begin
     let folder = GatewayFolder::of_member(scope);
     file::make_private_folder(&folder.folder).map_err(ScopeError::from)?;
     let write = |name: &str, bytes: &[u8]| -> Result<(), BeginError> {
-        Ok(file::write(&folder.path(name), bytes, Access::Private).map_err(ScopeError::from)?)
+        Ok(file::write(&folder.path(name), bytes, FileAccess::Private).map_err(ScopeError::from)?)
     };
     if !folder.path("voice.key").exists() {
         write("voice.key", &random::ed25519()?.seed()[..])?;
@@ -273,15 +273,16 @@ async fn fetch_blobs(line: &mut Believed, ledger: &Ledger, wanted: &[Digest]) ->
 async fn call_other(scope: &Scope, own: &NodeName) -> Result<(Believed, Known), BeginError> {
     let node = scope.node()?.ok_or(BeginError::NotJoined)?;
     let known = scope.known()?.ok_or(BeginError::NotJoined)?;
-    let others: Vec<Door> = doors_of(&known.head.head, own, clock::now()).into_values().flatten().collect();
+    let others: Vec<GatewayAddress> =
+        addresses_of(&known.head.head, own, clock::now()).into_values().flatten().collect();
     let mine = |address: &Address| {
         known.head.head.mandates.iter().any(|it| it.gateway == *own && it.addresses.contains(address))
     };
-    let joined = node.gateways.iter().filter(|address| !mine(address)).cloned().map(Door::from);
-    let doors: Vec<Door> = others.into_iter().chain(joined).collect();
+    let joined = node.gateways.iter().filter(|address| !mine(address)).cloned().map(GatewayAddress::from);
+    let addresses: Vec<GatewayAddress> = others.into_iter().chain(joined).collect();
     let mut last = None;
-    for door in doors {
-        match Box::pin(sync::connect(scope, std::slice::from_ref(&door))).await {
+    for address in addresses {
+        match Box::pin(sync::connect(scope, std::slice::from_ref(&address))).await {
             Ok((line, known)) if line.mandate.gateway != *own => return Ok((line, known)),
             Ok((line, _)) => {
                 let why = "it is this very machine".to_owned();

@@ -6,44 +6,39 @@ use std::time::Duration;
 use ground::clock;
 use identity::causes::describe;
 use identity::id::Digest;
-use identity::principal::NodeName;
 use member::ask::error::AskError;
-use member::store::scope::Scope;
-use wire::connect::{Believed, Gateway as Door};
+use wire::connect::Believed;
 use wire::exchange::{ExchangeAnswer, ExchangeRequest};
 use wire::permit::Ask;
 
 use crate::gateway::Gateway;
-use crate::replicate::mesh::{ExchangeError, connect};
+use crate::replicate::mesh::{ExchangeError, OtherGateway, connect};
 
 /// Looked at no oftener than this, and after this long without a word of news.
 const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(30);
 
 /// Runs until it is dropped: whatever is named and not here is asked for, on a connection of its own.
-pub(crate) async fn keep(gateway: Arc<Gateway>, scope: Scope, peer: NodeName, doors: Vec<Door>) {
+pub(crate) async fn keep(gateway: Arc<Gateway>, peer: OtherGateway) {
     let mut news = gateway.peers.listen();
     loop {
         news.borrow_and_update();
-        if let Err(why) = fetch_all(&gateway, (&scope, &peer, &doors)).await {
-            tracing::debug!(gateway = %peer, why = describe(&why), "files could not be fetched yet");
+        if let Err(why) = fetch_all(&gateway, &peer).await {
+            tracing::debug!(gateway = %peer.name, why = describe(&why), "files could not be fetched yet");
         }
         tokio::time::sleep(SOONEST).await;
         let _ = tokio::time::timeout(LATEST, news.changed()).await;
     }
 }
 
-async fn fetch_all(
-    gateway: &Arc<Gateway>,
-    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
-) -> Result<(), ExchangeError> {
+async fn fetch_all(gateway: &Arc<Gateway>, peer: &OtherGateway) -> Result<(), ExchangeError> {
     let named = gateway.state().await.named_files(clock::now());
     let store = Arc::clone(&gateway.shelves.store);
     let lacking: Vec<Digest> = named.into_iter().filter(|digest| !store.has(*digest)).collect();
     if lacking.is_empty() {
         return Ok(());
     }
-    let mut line = connect(gateway, (scope, peer, doors)).await?;
+    let mut line = connect(gateway, peer).await?;
     for digest in lacking {
         fetch(gateway, &mut line, digest).await?;
     }
@@ -61,7 +56,7 @@ async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, digest: Digest) -> R
         // The other does not have it either.
         let Some(size) = size else { return Ok(()) };
         let store = Arc::clone(&gateway.shelves.store);
-        let add = move || store.add_part((digest, size), (from, &bytes.0));
+        let add = move || store.add_part(digest, size, from, &bytes.0);
         let have = tokio::task::spawn_blocking(add).await.map_err(|why| not_taken(&why))?;
         let have = have.map_err(|why| not_taken(&why))?;
         if have >= size {

@@ -19,7 +19,7 @@ use member::store::scope::Scope;
 use org::ledger::entry::SignedEntry;
 use org::ledger::frontier::Tip;
 use org::refusal::Refusal;
-use wire::connect::{AlertKind, Anchor, Believed, CallError, Gateway as Door};
+use wire::connect::{AlertKind, Anchor, Believed, CallError, GatewayAddress};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
 use wire::known::BadKnowledge;
 use wire::permit::Ask;
@@ -27,10 +27,10 @@ use wire::permit::Ask;
 use crate::answer::operator::stage;
 use crate::answer::show;
 use crate::gateway::Gateway;
-use crate::write::desk::Desk;
 use crate::write::merge::maps_named;
 use crate::write::peers::lacking;
 use crate::write::published::Published;
+use crate::write::transaction::Transaction;
 
 /// Asked no sooner than this, if the last answer brought nothing.
 const SHORTEST_ROUND: Duration = Duration::from_secs(1);
@@ -52,32 +52,40 @@ pub(crate) enum ExchangeError {
     NotTaken(String),
 }
 
+/// Another gateway, and the scope by which this one is its member.
+#[derive(Debug, Clone)]
+pub(crate) struct OtherGateway {
+    pub name: NodeName,
+    pub addresses: Vec<GatewayAddress>,
+    pub scope: Scope,
+}
+
 /// The other gateways that a head mandates, and where each is.
-pub(crate) fn doors_of(
+pub(crate) fn addresses_of(
     head: &identity::head::Head,
     own: &NodeName,
     now: identity::time::Timestamp,
-) -> BTreeMap<NodeName, Vec<Door>> {
+) -> BTreeMap<NodeName, Vec<GatewayAddress>> {
     let active = head.mandates.iter().filter(|mandate| mandate.is_active(now) && mandate.gateway != *own);
-    let doors = |mandate: &identity::head::Mandate| {
-        (mandate.gateway.clone(), mandate.addresses.iter().cloned().map(Door::from).collect())
+    let addresses = |mandate: &identity::head::Mandate| {
+        (mandate.gateway.clone(), mandate.addresses.iter().cloned().map(GatewayAddress::from).collect())
     };
-    active.map(doors).collect()
+    active.map(addresses).collect()
 }
 
 /// One connection: pulls what is lacking, then waits for news, until something breaks. `told` hears how far it is, and
 /// how much is left.
 pub(crate) async fn exchange(
     gateway: &Arc<Gateway>,
-    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
+    peer: &OtherGateway,
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
-    let mut line = connect(gateway, (scope, peer, doors)).await?;
+    let mut line = connect(gateway, peer).await?;
     let mut heard = None;
     loop {
-        hear_issuers(gateway, (&mut line, peer), &mut heard).await;
+        hear_issuers(gateway, &mut line, &peer.name, &mut heard).await;
         let asked = tokio::time::Instant::now();
-        let pulled = pull(gateway, (&mut line, peer), LONGEST_EXCHANGE, told).await?;
+        let pulled = pull(gateway, &mut line, &peer.name, LONGEST_EXCHANGE, told).await?;
         // Whoever answers at once and has nothing to say is not asked without a pause.
         let rest = SHORTEST_ROUND.saturating_sub(asked.elapsed());
         if pulled == Pulled::Nothing {
@@ -91,7 +99,8 @@ pub(crate) async fn exchange(
 /// Asks for what is known of issuing keys: at first, when the head has changed, and now and then.
 async fn hear_issuers(
     gateway: &Arc<Gateway>,
-    (line, peer): (&mut Believed, &NodeName),
+    line: &mut Believed,
+    peer: &NodeName,
     heard: &mut Option<(u64, tokio::time::Instant)>,
 ) {
     let version = gateway.judgment.load().head.version;
@@ -103,9 +112,7 @@ async fn hear_issuers(
         let answer = line.ask(Ask::Exchange, &ExchangeRequest::Issuers {}).await.map_err(AskError::Call)?;
         let ExchangeAnswer::Issuers { issuers } = answer else { return Err(unexpected(line)) };
         let from = peer.clone();
-        Ok::<(), ExchangeError>(
-            gateway.writer.run(move |desk| desk.merge_issuers(&from, &issuers, clock::now())).await?,
-        )
+        Ok::<(), ExchangeError>(gateway.writer.run(move |tx| tx.merge_issuers(&from, &issuers, clock::now())).await?)
     };
     if let Err(why) = asked.await {
         tracing::debug!(gateway = %peer, why = describe(&why), "it does not say what it knows of issuing keys");
@@ -115,35 +122,33 @@ async fn hear_issuers(
 /// Takes everything that another gateway has, and then the rest of what it names; does not wait.
 pub(crate) async fn catch_up(
     gateway: &Arc<Gateway>,
-    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
+    peer: &OtherGateway,
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), ExchangeError> {
-    let mut line = connect(gateway, (scope, peer, doors)).await?;
-    while pull(gateway, (&mut line, peer), Seconds(0), told).await? == Pulled::MoreIsThere {}
+    let mut line = connect(gateway, peer).await?;
+    while pull(gateway, &mut line, &peer.name, Seconds(0), told).await? == Pulled::MoreIsThere {}
     Ok(())
 }
 
 /// Whoever was off while the org moved on comes back at the other one, as any node does: its roots are signed, and its
 /// node key brings a certificate that counts now.
-pub(crate) async fn connect(
-    gateway: &Gateway,
-    (scope, peer, doors): (&Scope, &NodeName, &[Door]),
-) -> Result<Believed, ExchangeError> {
-    if doors.is_empty() {
+pub(crate) async fn connect(gateway: &Gateway, peer: &OtherGateway) -> Result<Believed, ExchangeError> {
+    let OtherGateway { name: peer, addresses, scope } = peer;
+    if addresses.is_empty() {
         return Err(ExchangeError::NoAddress(peer.clone()));
     }
     let node = scope.node().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
     let svid = scope.seat(&node.principal()).svid().map_err(AskError::from)?;
     let svid = svid.filter(|svid| svid.is_good(clock::now()));
     let called = match &svid {
-        Some(svid) => Some(Box::pin(call_known(scope, doors, Some(&svid.own))).await),
+        Some(svid) => Some(Box::pin(call_known(scope, addresses, Some(&svid.own))).await),
         None => None,
     };
     let (line, known) = match called {
         None | Some(Err(AskError::Call(CallError::NotAccepted { alert: AlertKind::Other, .. }))) => {
             // One conversation after the other: the first brings the certificate for all.
-            let _turn = gateway.coming_back.lock().await;
-            Box::pin(sync::connect(scope, doors)).await?
+            let _turn = gateway.peers.coming_back.lock().await;
+            Box::pin(sync::connect(scope, addresses)).await?
         }
         Some(Err(AskError::Call(CallError::Knowledge {
             source: BadKnowledge::Head(BadHead::Forked { .. }), ..
@@ -153,7 +158,7 @@ pub(crate) async fn connect(
             let known = scope.known().map_err(AskError::from)?.ok_or(AskError::NotJoined)?;
             let expect = keep::expect(scope, &known).map_err(AskError::from)?;
             let own = svid.as_ref().map(|svid| &svid.own);
-            Box::pin(believe_one_of(doors, &expect, own, Anchor::Behind(&known))).await?
+            Box::pin(believe_one_of(addresses, &expect, own, Anchor::Behind(&known))).await?
         }
         Some(called) => called?,
     };
@@ -179,23 +184,24 @@ enum Pulled {
 /// One page, and what it names.
 async fn pull(
     gateway: &Arc<Gateway>,
-    (line, peer): (&mut Believed, &NodeName),
+    line: &mut Believed,
+    peer: &NodeName,
     wait: Seconds,
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<Pulled, ExchangeError> {
     let from = peer.clone();
-    let read = move |desk: &mut Desk<'_>| {
-        let forks = desk.keep(|desk| desk.ledger.branches(desk.state))?;
-        Ok((desk.keep(|desk| desk.ledger.read_of(&from))?, forks))
+    let read = move |tx: &mut Transaction<'_>| {
+        let forks = tx.keep(|tx| tx.ledger.branches(tx.state))?;
+        Ok((tx.keep(|tx| tx.ledger.read_of(&from))?, forks))
     };
     let ((issued, reports), forks) = gateway.writer.run(read).await?;
     let frontier = gateway.state().await.frontier.clone();
-    let tip = gateway.tip_from(peer);
+    let tip = gateway.peers.tip_from(peer);
     let have = Have { frontier, issued, reports, tip, forks, wait };
     let answer = line.ask_patiently(Ask::Exchange, &ExchangeRequest::News(have), wait).await.map_err(AskError::Call)?;
     let ExchangeAnswer::News(news) = answer else { return Err(unexpected(line)) };
     let more = news.more;
-    Ok(match (take(gateway, (line, peer), *news, told).await?, more) {
+    Ok(match (take(gateway, line, peer, *news, told).await?, more) {
         (false, _) => Pulled::Nothing,
         (true, true) => Pulled::MoreIsThere,
         (true, false) => Pulled::Something,
@@ -205,7 +211,8 @@ async fn pull(
 /// False if all of it was here: an entry that follows none is told again with every answer.
 async fn take(
     gateway: &Arc<Gateway>,
-    (line, peer): (&mut Believed, &NodeName),
+    line: &mut Believed,
+    peer: &NodeName,
     news: News,
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<bool, ExchangeError> {
@@ -221,18 +228,18 @@ async fn take(
     }
     let (from, issued, reports) = (peer.clone(), news.issued, news.reports);
     let until = (news.issued_until, news.reports_until);
-    let merge = move |desk: &mut Desk<'_>| -> Result<bool, Refusal> {
-        let added = desk.merge(opened)?;
-        desk.merge_issued(&from, &issued, clock::now())?;
-        desk.merge_reports(&reports)?;
-        let read = desk.keep(|desk| desk.ledger.read_of(&from))?;
+    let merge = move |tx: &mut Transaction<'_>| -> Result<bool, Refusal> {
+        let added = tx.merge(opened)?;
+        tx.merge_issued(&from, &issued, clock::now())?;
+        tx.merge_reports(&reports)?;
+        let read = tx.keep(|tx| tx.ledger.read_of(&from))?;
         if read != until {
-            desk.keep(|desk| desk.ledger.keep_read_of(&from, until))?;
+            tx.keep(|tx| tx.ledger.keep_read_of(&from, until))?;
         }
         Ok(added > 0 || read != until)
     };
     let is_new = gateway.writer.run(merge).await?;
-    gateway.keep_tip_from(peer, news.tip);
+    keep_tip_from(gateway, peer, news.tip);
     gateway.peers.answered(peer, news.frontier.clone(), clock::now());
     let own = gateway.state().await.frontier.clone();
     told(own.entries(), lacking(&own, &news.frontier));
@@ -240,20 +247,29 @@ async fn take(
     Ok(is_new)
 }
 
-/// If what the head in force names is not here yet, it is asked for again.
+/// If what the head in force names is not here yet, it is asked for again; while several signer sets claim one place, what
+/// their heads name, too.
 async fn show_published(gateway: &Arc<Gateway>, line: &mut Believed) -> Result<(), ExchangeError> {
-    let root = gateway.state().await.head().and_then(|record| record.head.members);
+    let (root, claimed) = {
+        let state = gateway.state().await;
+        (state.head().and_then(|record| record.head.members), state.claimed_maps())
+    };
+    for root in claimed {
+        if let Err(why) = fetch(gateway, line, root).await {
+            tracing::debug!(%root, why = describe(&why), "what is published could not be fetched yet");
+        }
+    }
     let shown = gateway.shelf.now().map(|published| published.root());
     if let Some(root) = root.filter(|root| shown != Some(*root)) {
         fetch(gateway, line, root).await?;
-        gateway.writer.run(|desk: &mut Desk<'_>| desk.show_published()).await?;
+        gateway.writer.run(|tx: &mut Transaction<'_>| tx.show_published()).await?;
     }
     Ok(())
 }
 
 /// Fetches a map, its leaves and their manifests, each by its digest.
 async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Result<(), ExchangeError> {
-    let whole = move |desk: &mut Desk<'_>| desk.keep(|desk| Published::is_whole(desk.ledger, root));
+    let whole = move |tx: &mut Transaction<'_>| tx.keep(|tx| Published::is_whole(tx.ledger, root));
     if gateway.writer.run(whole).await? || fetch_change(gateway, line, root).await? {
         return Ok(());
     }
@@ -261,13 +277,13 @@ async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest) -> Res
     loop {
         let answer = line.ask(Ask::Exchange, &ExchangeRequest::Map { root, from }).await.map_err(AskError::Call)?;
         let ExchangeAnswer::Map { leaves, next } = answer else { return Err(unexpected(line)) };
-        gateway.writer.run(move |desk| stage::keep_map(desk, root, (from, &leaves))).await?;
+        gateway.writer.run(move |tx| stage::keep_map(tx, root, from, &leaves)).await?;
         match next.filter(|next| *next > from) {
             Some(next) => from = next,
             None => break,
         }
     }
-    fetch_blobs(gateway, line, root, move |desk| stage::lacking(desk, root)).await
+    fetch_blobs(gateway, line, root, move |tx| stage::lacking(tx, root)).await
 }
 
 /// Fetches what a map differs in from the one that is published here. False if it cannot be had so.
@@ -276,10 +292,10 @@ async fn fetch_change(gateway: &Arc<Gateway>, line: &mut Believed, root: Digest)
     let answer = line.ask(Ask::Exchange, &ExchangeRequest::MapChange { root, base }).await;
     let Ok(ExchangeAnswer::MapChange(Some(change))) = answer else { return Ok(false) };
     let come = change.come.clone();
-    fetch_blobs(gateway, line, root, move |desk| stage::lacking_of(desk, come.clone())).await?;
+    fetch_blobs(gateway, line, root, move |tx| stage::lacking_of(tx, come.clone())).await?;
     let shelf = Arc::clone(&gateway.shelf);
     // Whoever lies about the difference is asked for the whole.
-    let kept = gateway.writer.run(move |desk| stage::change(desk, &shelf, (root, base), &change)).await;
+    let kept = gateway.writer.run(move |tx| stage::change(tx, &shelf, root, base, &change)).await;
     Ok(kept.is_ok())
 }
 
@@ -287,7 +303,7 @@ async fn fetch_blobs(
     gateway: &Arc<Gateway>,
     line: &mut Believed,
     root: Digest,
-    lacking: impl Fn(&mut Desk<'_>) -> Result<Vec<Digest>, Refusal> + Clone + Send + 'static,
+    lacking: impl Fn(&mut Transaction<'_>) -> Result<Vec<Digest>, Refusal> + Clone + Send + 'static,
 ) -> Result<(), ExchangeError> {
     loop {
         let wanted = gateway.writer.run(lacking.clone()).await?;
@@ -302,7 +318,7 @@ async fn fetch_blobs(
         if blobs.is_empty() {
             return Err(ExchangeError::NotTaken(format!("it does not have all of the map {root}")));
         }
-        gateway.writer.run(move |desk| stage::blobs(desk, &blobs)).await?;
+        gateway.writer.run(move |tx| stage::blobs(tx, &blobs)).await?;
     }
 }
 
@@ -311,22 +327,14 @@ fn unexpected(line: &Believed) -> ExchangeError {
     AskError::Call(CallError::Unreadable { address: line.address().clone(), why }).into()
 }
 
-impl Gateway {
-    /// The highest word that another gateway gave about its ledger: it is shown to it again.
-    fn tip_from(&self, peer: &NodeName) -> Option<Envelope> {
-        let tips = self.tips_of_others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        tips.get(peer).cloned()
-    }
-
-    fn keep_tip_from(&self, peer: &NodeName, tip: Envelope) {
-        let judgment = self.judgment.load();
-        let told = judgment.head.mandates.iter().filter(|mandate| mandate.gateway == *peer).find_map(|mandate| {
-            let told: Tip = tip.open_signed_by(Some(self.about.org_id), &[mandate.voice]).ok()?;
-            (told.voice == mandate.voice).then_some(())
-        });
-        if told.is_some() {
-            let mut tips = self.tips_of_others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            tips.insert(peer.clone(), tip);
-        }
+/// Keeps a word about its ledger that another gateway signed itself.
+fn keep_tip_from(gateway: &Gateway, peer: &NodeName, tip: Envelope) {
+    let judgment = gateway.judgment.load();
+    let own = judgment.head.mandates.iter().filter(|mandate| mandate.gateway == *peer).any(|mandate| {
+        let told = tip.open_signed_by::<Tip>(Some(gateway.about.org_id), &[mandate.voice]);
+        told.is_ok_and(|told| told.voice == mandate.voice)
+    });
+    if own {
+        gateway.peers.keep_tip_from(peer, tip);
     }
 }

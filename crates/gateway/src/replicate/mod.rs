@@ -2,5 +2,5 @@
 
 pub(crate) mod mesh;
 pub(crate) mod fetch;
-pub mod company;
+pub mod peering;
 pub mod begin;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use ground::file::{self, Access, FileError};
+use ground::file::{self, FileAccess, FileError};
 use identity::id::{Digest, Hasher};
 use identity::time::Seconds;
 use org::release::MAX_FILE;
@@ -94,7 +94,7 @@ impl Files {
         let digest = Digest::of(bytes);
         if !self.has(digest) {
             file::make_private_folder(&self.folder)?;
-            file::write(&self.path(digest), bytes, Access::Private)?;
+            file::write(&self.path(digest), bytes, FileAccess::Private)?;
         }
         Ok(digest)
     }
@@ -111,7 +111,7 @@ impl Files {
 
     /// Takes a part, if it begins where the last one ended; says how much is there now. With the last one the file is
     /// put in place, if it is the one that was said.
-    pub fn add_part(&self, (digest, size): (Digest, u64), (from, bytes): (u64, &[u8])) -> Result<u64, FilesError> {
+    pub fn add_part(&self, digest: Digest, size: u64, from: u64, bytes: &[u8]) -> Result<u64, FilesError> {
         if !(1..=MAX_FILE).contains(&size) {
             return Err(FilesError::Size);
         }
@@ -135,7 +135,7 @@ impl Files {
             file::make_private_folder(&self.folder)?;
             self.check_room(size)?;
         }
-        append(&path, (from, bytes)).map_err(|source| FilesError::Io { doing: "write", path: path.clone(), source })?;
+        append(&path, from, bytes).map_err(|source| FilesError::Io { doing: "write", path: path.clone(), source })?;
         if until < size {
             return Ok(until);
         }
@@ -208,7 +208,7 @@ impl Found {
 }
 
 /// On a disk that is full nothing of the part stays, so that the next try begins where this one did.
-fn append(path: &Path, (from, bytes): (u64, &[u8])) -> io::Result<()> {
+fn append(path: &Path, from: u64, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
     file.seek(SeekFrom::Start(from))?;
     file.write_all(bytes).inspect_err(|_| {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use ground::file::{self, Access, Lock};
+use ground::file::{self, FileAccess, Lock};
 use ground::random;
 use identity::authority::Authority;
 use identity::bundle::{Domain, Endpoint, Identity, InDomain};
@@ -154,16 +154,16 @@ impl GatewayFolder {
     /// Writes what founding made.
     pub fn save_keys(&self, keys: &GatewayKeys, issuers: (&P256Key, &P256Key)) -> Result<(), ScopeError> {
         file::make_private_folder(&self.folder)?;
-        file::write(&self.path("voice.key"), &keys.voice.seed()[..], Access::Private)?;
+        file::write(&self.path("voice.key"), &keys.voice.seed()[..], FileAccess::Private)?;
         self.save_issuer(Domain::Identity, issuers.0, &keys.identity.pem())?;
         self.save_issuer(Domain::Endpoint, issuers.1, &keys.endpoint.pem())?;
         let root = certificate::to_pem(std::slice::from_ref(&keys.endpoint_root));
-        Ok(file::write(&self.path("endpoint-root.pem"), root.as_bytes(), Access::Readable)?)
+        Ok(file::write(&self.path("endpoint-root.pem"), root.as_bytes(), FileAccess::Readable)?)
     }
 
     fn save_issuer(&self, domain: Domain, key: &P256Key, pem: &str) -> Result<(), ScopeError> {
-        file::write(&self.issuer_path(domain, KEY), key.to_pem().as_bytes(), Access::Private)?;
-        Ok(file::write(&self.issuer_path(domain, PEM), pem.as_bytes(), Access::Readable)?)
+        file::write(&self.issuer_path(domain, KEY), key.to_pem().as_bytes(), FileAccess::Private)?;
+        Ok(file::write(&self.issuer_path(domain, PEM), pem.as_bytes(), FileAccess::Readable)?)
     }
 
     pub fn voice(&self) -> Result<EdKey, ScopeError> {
@@ -182,7 +182,7 @@ impl GatewayFolder {
             return Ok(spare);
         }
         let drawn = random::ed25519()?;
-        file::write(&self.path(SPARE_VOICE), &drawn.seed()[..], Access::Private)?;
+        file::write(&self.path(SPARE_VOICE), &drawn.seed()[..], FileAccess::Private)?;
         Ok(drawn)
     }
 
@@ -190,7 +190,7 @@ impl GatewayFolder {
     pub fn settle_voice(&self, used: PublicKey) -> Result<(), ScopeError> {
         let Some(spare) = self.next_voice()?.filter(|spare| spare.public() == used) else { return Ok(()) };
         if self.voice()?.public() != used {
-            file::write(&self.path("voice.key"), &spare.seed()[..], Access::Private)?;
+            file::write(&self.path("voice.key"), &spare.seed()[..], FileAccess::Private)?;
         }
         let path = self.path(SPARE_VOICE);
         // It lives on under the other name.
@@ -215,7 +215,7 @@ impl GatewayFolder {
     pub fn spare(&self, domain: Domain) -> Result<P256Key, ScopeError> {
         let path = self.issuer_path(domain, SPARE);
         if !path.exists() {
-            file::write(&path, random::p256()?.to_pem().as_bytes(), Access::Private)?;
+            file::write(&path, random::p256()?.to_pem().as_bytes(), FileAccess::Private)?;
         }
         read_key(&path)
     }
@@ -282,7 +282,7 @@ impl GatewayFolder {
 
     /// Makes the files say which key is in use, if that is the spare one: whenever this ends, the key that is in use is
     /// here, with a certificate. True if something was done.
-    pub fn settle(&self, domain: Domain, (used, own): (KeyId, &[CertificateDer<'static>])) -> Result<bool, ScopeError> {
+    pub fn settle(&self, domain: Domain, used: KeyId, own: &[CertificateDer<'static>]) -> Result<bool, ScopeError> {
         let (key, pem, spare) =
             (self.issuer_path(domain, KEY), self.issuer_path(domain, PEM), self.issuer_path(domain, SPARE));
         if !spare.exists() {
@@ -294,10 +294,10 @@ impl GatewayFolder {
         }
         if id_of(&read_key(&key)?, &key)? != used {
             let both = [own, &certificates(&pem)?].concat();
-            file::write(&pem, certificate::to_pem(&both).as_bytes(), Access::Readable)?;
-            file::write(&key, next.to_pem().as_bytes(), Access::Private)?;
+            file::write(&pem, certificate::to_pem(&both).as_bytes(), FileAccess::Readable)?;
+            file::write(&key, next.to_pem().as_bytes(), FileAccess::Private)?;
         }
-        file::write(&pem, certificate::to_pem(own).as_bytes(), Access::Readable)?;
+        file::write(&pem, certificate::to_pem(own).as_bytes(), FileAccess::Readable)?;
         // It lives on under the other name.
         std::fs::remove_file(&spare).map_err(|why| damaged(&spare, &why))?;
         file::sync_folder(&self.folder)?;
@@ -325,7 +325,7 @@ fn read_voice(path: &Path) -> Result<EdKey, ScopeError> {
 }
 
 fn write_pem(path: &Path, certificates: &[CertificateDer<'static>]) -> Result<(), ScopeError> {
-    Ok(file::write(path, certificate::to_pem(certificates).as_bytes(), Access::Readable)?)
+    Ok(file::write(path, certificate::to_pem(certificates).as_bytes(), FileAccess::Readable)?)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ScopeError> {

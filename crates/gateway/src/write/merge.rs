@@ -17,9 +17,9 @@ use org::report::{Applied, Report};
 use wire::control::ReportView;
 use wire::exchange::IssuedRow;
 
-use crate::write::desk::Desk;
+use crate::write::transaction::Transaction;
 
-impl Desk<'_> {
+impl Transaction<'_> {
     /// Takes entries that another replica has; how many were new. Each counts or not by the judges, here as everywhere.
     pub fn merge(&mut self, entries: Vec<SignedEntry>) -> Result<usize, Refusal> {
         let now = clock::now();
@@ -28,9 +28,9 @@ impl Desk<'_> {
         let mut own = entries.iter().filter(|signed| signed.entry.voice == voice);
         let lacked = own.any(|signed| !self.state.has_entry(&voice, signed.digest));
         let mut state = self.state.clone();
-        let added = self.keep(|desk| replicate::add(desk.ledger, &mut state, entries, now))?;
+        let added = self.keep(|tx| replicate::add(tx.ledger, &mut state, entries, now))?;
         if lacked {
-            self.keep(|desk| desk.ledger.note_set_back(now))?;
+            self.keep(|tx| tx.ledger.note_set_back(now))?;
         }
         if added == 0 {
             return Ok(0);
@@ -75,23 +75,24 @@ impl Desk<'_> {
     /// The gateway that told of this SVID, if this one did not make it: a lie of its must not outlive its mandate.
     pub fn teller_of(
         &mut self,
-        (key, principal): (Digest, &Principal),
+        key: Digest,
+        principal: &Principal,
         last: &Issuance,
     ) -> Result<Option<NodeName>, Refusal> {
-        if self.keep(|desk| desk.ledger.issuance(key, principal))?.as_ref() == Some(last) {
+        if self.keep(|tx| tx.ledger.issuance(key, principal))?.as_ref() == Some(last) {
             return Ok(None);
         }
-        let told = self.keep(|desk| desk.ledger.told_of(key, principal))?;
+        let told = self.keep(|tx| tx.ledger.told_of(key, principal))?;
         Ok(told.into_iter().find(|(row, _)| row == last).and_then(|(_, teller)| teller.parse().ok()))
     }
 
     /// The last SVID of a principal, whichever gateway made it.
     pub fn last_issuance(&mut self, key: Digest, principal: &Principal) -> Result<Option<Issuance>, Refusal> {
-        let own = self.keep(|desk| desk.ledger.issuance(key, principal))?;
+        let own = self.keep(|tx| tx.ledger.issuance(key, principal))?;
         if !self.has_peers() {
             return Ok(own);
         }
-        let told = self.keep(|desk| desk.ledger.told_of(key, principal))?;
+        let told = self.keep(|tx| tx.ledger.told_of(key, principal))?;
         let told = told.into_iter().find(|(_, teller)| self.is_mandated(teller)).map(|(row, _)| row);
         let newer = told.filter(|told| own.as_ref().is_none_or(|own| own.counter < told.counter));
         Ok(newer.or(own))
@@ -103,20 +104,21 @@ impl Desk<'_> {
         if self.has_peers() {
             return Ok(true);
         }
-        let told = self.keep(|desk| desk.ledger.told_of(key, principal))?;
+        let told = self.keep(|tx| tx.ledger.told_of(key, principal))?;
         Ok(told.first().is_some_and(|(row, _)| counter <= row.counter.saturating_add(1)))
     }
 
     /// Logs an SVID, and notes it for the others.
     pub fn log_issuance(&mut self, key: Digest, principal: &Principal, row: &Issuance) -> Result<(), Refusal> {
-        self.keep(|desk| desk.ledger.log_issuance(key, principal, row))?;
-        self.note_asked((key, principal), row, true)
+        self.keep(|tx| tx.ledger.log_issuance(key, principal, row))?;
+        self.note_asked(key, principal, row, true)
     }
 
     /// Notes that an SVID was made, or asked for in vain.
     pub fn note_asked(
         &mut self,
-        (node_key, principal): (Digest, &Principal),
+        node_key: Digest,
+        principal: &Principal,
         row: &Issuance,
         made: bool,
     ) -> Result<(), Refusal> {
@@ -126,24 +128,24 @@ impl Desk<'_> {
         let own = self.voice.gateway.clone();
         let issued = IssuedRow { node_key, principal: principal.clone(), row: row.clone(), made };
         self.batch.observed = true;
-        self.keep(|desk| desk.ledger.note_issued(&own, &issued)).map(drop)
+        self.keep(|tx| tx.ledger.note_issued(&own, &issued)).map(drop)
     }
 
     /// Takes another gateway's notes of SVIDs. Two keys under one number are two machines with one node key.
     pub fn merge_issued(&mut self, peer: &NodeName, rows: &[IssuedRow], now: Timestamp) -> Result<(), Refusal> {
         for told in rows.iter().filter(|told| self.state.members.contains_key(&told.node_key)).collect::<Vec<_>>() {
-            if !self.keep(|desk| desk.ledger.note_issued(peer, told))? {
+            if !self.keep(|tx| tx.ledger.note_issued(peer, told))? {
                 continue;
             }
-            let others = self.keep(|desk| desk.ledger.other_issued(told.node_key, &told.principal, &told.row))?;
-            let own = self.keep(|desk| desk.ledger.issuance(told.node_key, &told.principal))?;
+            let others = self.keep(|tx| tx.ledger.other_issued(told.node_key, &told.principal, &told.row))?;
+            let own = self.keep(|tx| tx.ledger.issuance(told.node_key, &told.principal))?;
             let own = own.filter(|own| own.counter == told.row.counter && own.request != told.row.request);
             let mut others = others.into_iter().filter(|(_, teller)| self.is_mandated(teller));
             let own = own.map(|row| (row, None));
             if let Some((known, by)) = own.or_else(|| others.next().map(|(row, teller)| (row, teller.parse().ok()))) {
                 // What this gateway noted itself is its own word.
                 let by = by.filter(|by| self.voice.gateway != *by);
-                self.alarm_of_two((peer, by), (&known, told), now)?;
+                self.alarm_of_two(peer, by, &known, told, now)?;
             }
         }
         Ok(())
@@ -151,12 +153,14 @@ impl Desk<'_> {
 
     fn alarm_of_two(
         &mut self,
-        (peer, known_by): (&NodeName, Option<NodeName>),
-        (known, told): (&Issuance, &IssuedRow),
+        peer: &NodeName,
+        known_by: Option<NodeName>,
+        known: &Issuance,
+        told: &IssuedRow,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let key = told.node_key;
-        let alarmed = self.keep(|desk| desk.ledger.alarm(key))?;
+        let alarmed = self.keep(|tx| tx.ledger.alarm(key))?;
         if alarmed.is_some_and(|alarm| self.heeds(&alarm)) {
             return Ok(());
         }
@@ -181,17 +185,17 @@ impl Desk<'_> {
             if member.is_none() {
                 continue;
             }
-            let known = self.keep(|desk| desk.ledger.report_of(key.digest()))?;
+            let known = self.keep(|tx| tx.ledger.report_of(key.digest()))?;
             let known = known.and_then(|known| Some(later(&known.peek::<Report>(org).ok()?, known.digest())));
             if known < Some(later(&report, kept.digest())) {
                 let received = (view.received_at, report.head.version);
-                self.keep(|desk| desk.ledger.put_report(key.digest(), received, &kept))?;
+                self.keep(|tx| tx.ledger.put_report(key.digest(), received, &kept))?;
             }
-            let seen = self.keep(|desk| desk.ledger.seen(key.digest()))?;
+            let seen = self.keep(|tx| tx.ledger.seen(key.digest()))?;
             // Another gateway's clock, or its lie, makes nobody seen in the future.
             let received_at = view.received_at.min(clock::now());
             if seen.is_none_or(|seen| seen < received_at) {
-                self.keep(|desk| desk.ledger.log_seen(key.digest(), received_at))?;
+                self.keep(|tx| tx.ledger.log_seen(key.digest(), received_at))?;
             }
         }
         Ok(())

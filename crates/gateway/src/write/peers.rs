@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use identity::envelope::Envelope;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 use org::ledger::frontier::Frontier;
@@ -16,6 +17,10 @@ const PRESENT: Duration = Duration::from_secs(40);
 #[derive(Debug, Default)]
 pub struct Peers {
     states: Mutex<BTreeMap<NodeName, PeerState>>,
+    /// The highest word that each gave about its ledger.
+    tips: Mutex<BTreeMap<NodeName, Envelope>>,
+    /// Held while this machine comes back at another gateway.
+    pub(crate) coming_back: tokio::sync::Mutex<()>,
     /// Rings when there is something that other gateways want to know.
     news: watch::Sender<u64>,
     /// Rings when another gateway said how far it is.
@@ -50,6 +55,16 @@ impl Peers {
 
     pub fn hurried(&self) -> watch::Receiver<u64> {
         self.hurry.subscribe()
+    }
+
+    /// It is shown to it again.
+    pub fn tip_from(&self, peer: &NodeName) -> Option<Envelope> {
+        self.tips.lock().unwrap_or_else(PoisonError::into_inner).get(peer).cloned()
+    }
+
+    /// The caller has checked that it is that gateway's own.
+    pub fn keep_tip_from(&self, peer: &NodeName, tip: Envelope) {
+        self.tips.lock().unwrap_or_else(PoisonError::into_inner).insert(peer.clone(), tip);
     }
 
     fn change(&self, peer: &NodeName, act: impl FnOnce(&mut PeerState)) {

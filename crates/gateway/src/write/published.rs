@@ -189,19 +189,21 @@ impl Published {
 
     /// The same, if its manifests have so many bytes at most.
     pub fn read_within(ledger: &Ledger, root: Digest, most: usize) -> Result<Self, Incomplete> {
-        let read = read_leaves(ledger, root, ledger.map(root, 0, usize::MAX)?)?;
-        Self::with_manifests(ledger, read, (&HashMap::new(), most))
+        let (map, leaves) = read_leaves(ledger, root, ledger.map(root, 0, usize::MAX)?)?;
+        Self::with_manifests(ledger, map, leaves, &HashMap::new(), most)
     }
 
     /// The map that a change makes of another, if it has this root. What is published of that other need not be read again.
     pub fn changed(
         ledger: &Ledger,
         base: Option<&Self>,
-        (root, values): (Digest, Vec<Digest>),
+        root: Digest,
+        values: Vec<Digest>,
         change: &MapChange,
     ) -> Result<Self, Incomplete> {
         let Some(base) = base else {
-            return Self::with_manifests(ledger, read_leaves(ledger, root, values)?, (&HashMap::new(), READ_AHEAD));
+            let (map, leaves) = read_leaves(ledger, root, values)?;
+            return Self::with_manifests(ledger, map, leaves, &HashMap::new(), READ_AHEAD);
         };
         let mut entries: BTreeMap<Digest, Digest> = base.map.entries().iter().copied().collect();
         let classes = base.classes.iter().map(|leaf| Leaf::Class(leaf.clone()));
@@ -222,13 +224,15 @@ impl Published {
             return Err(Incomplete::NoMap(root));
         }
         check_classes(&leaves)?;
-        Self::with_manifests(ledger, (map, leaves), (&base.manifests, READ_AHEAD))
+        Self::with_manifests(ledger, map, leaves, &base.manifests, READ_AHEAD)
     }
 
     fn with_manifests(
         ledger: &Ledger,
-        (map, leaves): (MembersMap, Vec<Leaf>),
-        (had, mut most): (&HashMap<Digest, Arc<[u8]>>, usize),
+        map: MembersMap,
+        leaves: Vec<Leaf>,
+        had: &HashMap<Digest, Arc<[u8]>>,
+        mut most: usize,
     ) -> Result<Self, Incomplete> {
         let (mut nodes, mut classes, mut manifests) = (BTreeMap::new(), Vec::new(), HashMap::new());
         for digest in wanted(&leaves) {
@@ -346,7 +350,7 @@ impl Published {
     }
 
     /// May this node, with this key, hold an SVID for that user or service? Asked of nodes that are meant by their name.
-    pub fn places(&self, (name, key): (&NodeName, Digest), principal: &Principal) -> bool {
+    pub fn places(&self, name: &NodeName, key: Digest, principal: &Principal) -> bool {
         let said = self.listing(name, true).and_then(|listing| listing.check(self.root(), name, key).ok());
         let Some(Said::Manifest(digest)) = said else { return false };
         let manifest = self.manifest(digest).map(|bytes| (bytes, digest));

@@ -47,7 +47,7 @@ impl Suspended {
         let (set, now) = (state.signer_set(), clock::now());
         let mut all = self.now.load().all.clone();
         let mut is_new = false;
-        for record in state.suspensions.values().flatten().filter(|record| now < record.until) {
+        for record in state.objects.suspensions.values().flatten().filter(|record| now < record.until) {
             is_new |= all.take(std::slice::from_ref(&record.envelope), set, now);
         }
         is_new |= all.take(&[], set, now);

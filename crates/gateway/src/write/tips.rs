@@ -95,7 +95,7 @@ impl Tips {
     pub fn next(&self, state: &State) -> Option<OwnVoice> {
         let voice = self.voice();
         let named = state.head()?.head.mandate_of(&voice.gateway)?.voice;
-        if named == voice.public() || state.revocations.voices.contains(&named) {
+        if named == voice.public() || state.revoked().voices.contains(&named) {
             return None;
         }
         match self.folder.next_voice() {

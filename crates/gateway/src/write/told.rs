@@ -47,7 +47,7 @@ impl Told {
             members: record.head.members,
             word: Word::of(record),
         });
-        let rivals: Vec<Word> = state.ground.takers().map(Word::of).collect();
+        let rivals: Vec<Word> = state.judged.ground.takers().map(Word::of).collect();
         let alarming = state.alarming_steps().into_iter();
         Self {
             steps: head.as_ref().map(|head| written_steps(state, head.place.0)).unwrap_or_default(),

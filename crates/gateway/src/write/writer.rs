@@ -20,12 +20,12 @@ use tokio::sync::{RwLock, oneshot};
 
 use crate::limit::halt::Halt;
 use crate::limit::tally::Tally;
-use crate::write::desk::{Batch, Closing, Desk};
-use crate::write::jottings::Jottings;
+use crate::write::observations::ObservationBuffer;
 use crate::write::peers::Peers;
 use crate::write::published::{Shelf, Staged};
 use crate::write::tips::Tips;
 use crate::write::told::Told;
+use crate::write::transaction::{Batch, Closing, Transaction};
 
 /// Jobs that may wait, and jobs that share one commit.
 const QUEUE: usize = 8_192;
@@ -38,7 +38,7 @@ type Outcome = Result<Option<Envelope>, Refusal>;
 type Finish = Box<dyn FnOnce(Outcome) + Send>;
 const BUSY: Refusal = Refusal::Busy { retry_after: Seconds(1) };
 
-type Job = Box<dyn FnOnce(&mut Desk<'_>) -> Finish + Send>;
+type Job = Box<dyn FnOnce(&mut Transaction<'_>) -> Finish + Send>;
 
 /// A handle to the writer's thread.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub struct Scribe {
     /// Behind, or restored: nothing of its own is written any more.
     pub halt: Arc<Halt>,
     pub closing: Closing,
-    pub jottings: Arc<Jottings>,
+    pub observations: Arc<ObservationBuffer>,
     pub tally: Arc<Tally>,
     pub shelf: Arc<Shelf>,
     /// Other gateways wait for every entry.
@@ -87,11 +87,11 @@ impl Writer {
     /// Runs a job; the answer comes when it is durable.
     pub fn submit<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Desk<'_>) -> Result<T, Refusal> + Send + 'static,
+        job: impl FnOnce(&mut Transaction<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, Refusal>> {
         let (sender, receiver) = oneshot::channel();
-        self.send(Box::new(move |desk| {
-            let result = job(desk);
+        self.send(Box::new(move |tx| {
+            let result = job(tx);
             Box::new(move |committed: Outcome| {
                 let _ = sender.send(committed.and(result));
             })
@@ -108,7 +108,7 @@ impl Writer {
 
     pub async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Desk<'_>) -> Result<T, Refusal> + Send + 'static,
+        job: impl FnOnce(&mut Transaction<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         self.submit(job).await.unwrap_or(Err(BUSY))
     }
@@ -116,12 +116,12 @@ impl Writer {
     /// Runs a job and says how far the ledger is once it is durable: one signature for all that were written with it.
     pub async fn run_for_tip<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Desk<'_>) -> Result<T, Refusal> + Send + 'static,
+        job: impl FnOnce(&mut Transaction<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<(T, Envelope), Refusal> {
         let (sender, receiver) = oneshot::channel();
-        self.send(Box::new(move |desk| {
-            let result = job(desk);
-            desk.batch.wants_tip |= result.is_ok();
+        self.send(Box::new(move |tx| {
+            let result = job(tx);
+            tx.batch.wants_tip |= result.is_ok();
             Box::new(move |committed: Outcome| {
                 let told = committed.and_then(|tip| Ok((result?, tip.ok_or(Refusal::LedgerBehind)?)));
                 let _ = sender.send(told);
@@ -225,24 +225,24 @@ impl Scribe {
 
     fn run_and_commit(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Batch, String> {
         self.ledger.begin().map_err(|why| describe(&why))?;
-        let reported = self.jottings.write(&self.ledger).map_err(|why| describe(&why))?;
+        let reported = self.observations.write(&self.ledger).map_err(|why| describe(&why))?;
         self.staged.forget_old();
         self.ledger.keep_time(&mut self.ahead, clock::now());
-        let hands = (self.tips.as_ref(), self.halt.as_ref(), &self.closing);
-        let mut desk = Desk::new((&mut self.ahead, &mut self.staged), &self.ledger, hands);
-        desk.batch.observed = reported;
+        let (state, staged) = (&mut self.ahead, &mut self.staged);
+        let mut tx = Transaction::new(state, staged, &self.ledger, &self.tips, &self.halt, &self.closing);
+        tx.batch.observed = reported;
         let when = (clock::now(), random::correlation().map_err(|why| describe(&why))?);
         let refused = |why: Refusal| why.to_string();
-        desk.turn(when.0).map_err(refused)?;
-        desk.go_over(when).map_err(refused)?;
+        tx.turn(when.0).map_err(refused)?;
+        tx.go_over(when).map_err(refused)?;
         for job in batch {
-            finishes.push(job(&mut desk));
-            if let Some(why) = desk.batch.broken {
+            finishes.push(job(&mut tx));
+            if let Some(why) = tx.batch.broken {
                 return Err(why);
             }
         }
-        desk.go_over(when).map_err(refused)?;
-        let done = desk.batch;
+        tx.go_over(when).map_err(refused)?;
+        let done = tx.batch;
         self.ledger.commit().map_err(|why| describe(&why))?;
         if let Some(next) = &done.gone_over {
             self.tips.go_over(Arc::clone(next));

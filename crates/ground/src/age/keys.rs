@@ -20,7 +20,7 @@ pub struct Recipient(pub(super) [u8; 32]);
 
 /// The secret half.
 #[derive(Clone)]
-pub struct Identity(pub(super) Zeroizing<[u8; 32]>);
+pub struct AgeIdentity(pub(super) Zeroizing<[u8; 32]>);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecipient {
@@ -78,13 +78,13 @@ impl fmt::Display for Recipient {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for AgeIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Identity(hidden)")
     }
 }
 
-impl Identity {
+impl AgeIdentity {
     /// As `age-keygen` writes it, in capitals.
     pub fn parse(text: &str) -> Option<Self> {
         let (prefix, bytes) = bech32::decode(text)?;
@@ -105,12 +105,12 @@ pub fn recipients(path: &Path) -> Result<Vec<Recipient>, BadKeyFile> {
 }
 
 /// The identities in a file that nobody else can read.
-pub fn identities(path: &Path) -> Result<Vec<Identity>, BadKeyFile> {
+pub fn identities(path: &Path) -> Result<Vec<AgeIdentity>, BadKeyFile> {
     let bytes = file::read_secret(path)?;
     if bytes.starts_with(b"age-encryption.org/") || bytes.starts_with(b"-----BEGIN AGE ENCRYPTED FILE-----") {
         return Err(BadKeyFile::Encrypted);
     }
-    read(&bytes, |line, text| Identity::parse(text).ok_or(BadKeyFile::NotAnIdentity { line }))
+    read(&bytes, |line, text| AgeIdentity::parse(text).ok_or(BadKeyFile::NotAnIdentity { line }))
 }
 
 fn read<T>(bytes: &[u8], one: impl Fn(usize, &str) -> Result<T, BadKeyFile>) -> Result<Vec<T>, BadKeyFile> {
@@ -128,7 +128,7 @@ fn read<T>(bytes: &[u8], one: impl Fn(usize, &str) -> Result<T, BadKeyFile>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::Access;
+    use crate::file::FileAccess;
 
     /// From the specification of age: the identity is 32 times `B`.
     const IDENTITY: &str = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX";
@@ -136,11 +136,11 @@ mod tests {
 
     #[test]
     fn an_identity_and_its_recipient_are_those_of_the_specification() {
-        let identity = Identity::parse(IDENTITY).unwrap();
+        let identity = AgeIdentity::parse(IDENTITY).unwrap();
         assert_eq!(*identity.0, [0x42; 32]);
         assert_eq!(identity.recipient().unwrap().to_string(), RECIPIENT);
         assert_eq!(RECIPIENT.parse(), identity.recipient().map_err(|_| BadRecipient::Secret));
-        assert!(Identity::parse(RECIPIENT).is_none() && Identity::parse(&IDENTITY.to_lowercase()).is_none());
+        assert!(AgeIdentity::parse(RECIPIENT).is_none() && AgeIdentity::parse(&IDENTITY.to_lowercase()).is_none());
         assert_eq!(format!("{identity:?}"), "Identity(hidden)");
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let path = folder.path().join("keys");
         let put = |text: &str| {
             let _ = std::fs::remove_file(&path);
-            file::write(&path, text.as_bytes(), Access::Private).unwrap();
+            file::write(&path, text.as_bytes(), FileAccess::Private).unwrap();
         };
         put(&format!("# public key: {RECIPIENT}\n\n{IDENTITY}\r\n"));
         assert_eq!(identities(&path).unwrap().len(), 1);

@@ -7,7 +7,7 @@ use aws_lc_rs::{hkdf, hmac};
 use zeroize::Zeroizing;
 
 use crate::age::header::{self, BadHeader, Header, Stanza};
-use crate::age::keys::{Identity, Recipient};
+use crate::age::keys::{AgeIdentity, Recipient};
 use crate::passphrase::Passphrase;
 use crate::random::{self, NoRandomness};
 
@@ -159,11 +159,11 @@ pub fn by_passphrase(header: &Header, written: &[u8], passphrase: &Passphrase) -
     FileKey::unwrap(body, &key).ok_or(NotUnwrapped::WrongPassphrase)?.check(header, written)
 }
 
-pub fn by_identities(header: &Header, written: &[u8], identities: &[Identity]) -> Result<FileKey, NotUnwrapped> {
+pub fn by_identities(header: &Header, written: &[u8], identities: &[AgeIdentity]) -> Result<FileKey, NotUnwrapped> {
     if opens(header)? == Opens::Passphrase {
         return Err(NotUnwrapped::NeedsPassphrase);
     }
-    let publics: Result<Vec<_>, NoRandomness> = identities.iter().map(Identity::recipient).collect();
+    let publics: Result<Vec<_>, NoRandomness> = identities.iter().map(AgeIdentity::recipient).collect();
     let publics = publics.map_err(|_| NotUnwrapped::OtherRecipients)?;
     for stanza in header.stanzas.iter().filter(|stanza| stanza.is(BY_X25519)) {
         let malformed = BadHeader::Malformed("the stanza of a recipient is none");
@@ -242,8 +242,8 @@ mod tests {
         Passphrase::new(text.to_owned())
     }
 
-    fn identity(byte: u8) -> Identity {
-        Identity(Zeroizing::new([byte; 32]))
+    fn identity(byte: u8) -> AgeIdentity {
+        AgeIdentity(Zeroizing::new([byte; 32]))
     }
 
     fn to(identities: &[u8]) -> Vec<Recipient> {
@@ -267,7 +267,7 @@ mod tests {
             let found = by_identities(&header, &written, &[identity(9), identity(own)]).unwrap();
             assert_eq!(found.0, key.0);
         }
-        let no = |identities: &[Identity]| by_identities(&header, &written, identities).unwrap_err();
+        let no = |identities: &[AgeIdentity]| by_identities(&header, &written, identities).unwrap_err();
         assert_eq!(no(&[identity(9)]), NotUnwrapped::OtherRecipients);
         assert_eq!(no(&[]), NotUnwrapped::OtherRecipients);
         assert_eq!(by_passphrase(&header, &written, &phrase("p")).unwrap_err(), NotUnwrapped::NeedsIdentity);

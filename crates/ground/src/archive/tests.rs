@@ -82,7 +82,7 @@ fn only_the_right_passphrase_opens() {
 
 #[test]
 fn each_recipient_opens_it_without_a_passphrase() {
-    let identity = |text: &str| Identity::parse(text).unwrap();
+    let identity = |text: &str| AgeIdentity::parse(text).unwrap();
     let own = identity("AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX");
     let to = To::Recipients(vec![own.recipient().unwrap(); 2]);
     let mut sealer = Sealer::begin(Vec::new(), &to).unwrap();

@@ -15,7 +15,7 @@ pub const OID: &[u64] = &[2, 25, 7_254_907_135_886_101_403];
 
 /// What the node key vouches for.
 #[derive(Debug, Clone, Copy)]
-pub struct Terms<'a> {
+pub struct BindingTerms<'a> {
     pub org: OrgId,
     pub principal: &'a Principal,
     pub node: &'a NodeName,
@@ -33,7 +33,7 @@ pub struct Binding {
     signature: Bytes,
 }
 
-impl Terms<'_> {
+impl BindingTerms<'_> {
     pub fn sign(&self, node_key: &dyn Sign) -> Result<Binding, BadKey> {
         Ok(Binding {
             node: self.node.clone(),
@@ -58,7 +58,7 @@ impl Terms<'_> {
 
 impl Binding {
     pub fn check(&self, org: OrgId, principal: &Principal, svid_key: KeyId) -> Result<(), BadSignature> {
-        let terms = Terms { org, principal, node: &self.node, svid_key, not_after: self.not_after };
+        let terms = BindingTerms { org, principal, node: &self.node, svid_key, not_after: self.not_after };
         // A node's own SVID is bound to itself; a TLS key is P-256, so that a TPM can hold it.
         if principal.node_name().is_some_and(|name| name != self.node) || !matches!(self.node_key, PublicKey::P256(_)) {
             return Err(BadSignature);

@@ -308,12 +308,12 @@ impl Envelope {
 
 /// What bytes that are to be signed say of themselves. For who signs for others, and must not sign just anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meant {
+pub struct Addressed {
     pub kind: String,
     pub org: Option<OrgId>,
 }
 
-impl Meant {
+impl Addressed {
     /// Nothing unless the bytes are the pre-authentication encoding of an object of ours.
     pub fn read(preauth: &[u8]) -> Option<Self> {
         let rest = preauth.strip_prefix(b"DSSEv1 ")?;
@@ -400,11 +400,11 @@ mod tests {
     #[test]
     fn what_is_to_be_signed_says_what_it_is_and_nothing_near_it_does() {
         let bytes = note().preauth();
-        assert_eq!(Meant::read(&bytes), Some(Meant { kind: "note".to_owned(), org: Some(ORG) }));
+        assert_eq!(Addressed::read(&bytes), Some(Addressed { kind: "note".to_owned(), org: Some(ORG) }));
         for cut in 0..bytes.len() {
-            assert_eq!(Meant::read(&bytes[..cut]), None, "{cut}");
+            assert_eq!(Addressed::read(&bytes[..cut]), None, "{cut}");
         }
-        assert_eq!(Meant::read(&[&bytes[..], b"x"].concat()), None);
+        assert_eq!(Addressed::read(&[&bytes[..], b"x"].concat()), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::envelope::{BadEnvelope, Envelope, Payload};
 use crate::id::{Digest, KeyId};
 use crate::key::PublicKey;
 use crate::principal::glob::NameGlob;
-use crate::principal::{Address, Host, Kind, NodeName, Principal};
+use crate::principal::{Address, Host, NodeName, Principal, PrincipalKind};
 use crate::signers::{SignerSet, SignersRef};
 use crate::text::BadText;
 use crate::text_form;
@@ -120,7 +120,7 @@ pub struct Mandate {
     /// Names for which it may hold an endpoint certificate.
     pub hosts: Vec<Host>,
     /// Kinds of principals for which it may issue.
-    pub kinds: BTreeSet<Kind>,
+    pub kinds: BTreeSet<PrincipalKind>,
     /// Names of principals for which it may issue.
     pub names: Vec<NameGlob>,
     /// The longest life of an SVID.

@@ -1,4 +1,4 @@
-//! What was taken back: a line for each thing, for ever or until nothing can let it in again.
+//! What was taken back (a CRL): a line for each thing, for ever or until nothing can let it in again.
 
 use serde::{Deserialize, Serialize};
 

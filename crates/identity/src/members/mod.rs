@@ -1,4 +1,4 @@
-//! The members' map: sorted, hashed into one root that stands in the head. It shows that a name has this leaf, or none.
+//! The members' map, a Merkle map: sorted, hashed into one root in the head. It proves a name's leaf, or that it has none.
 //!
 //! Leaves are sorted by the digest of their key, so that a proof tells nobody the names of the neighbors.
 

@@ -105,13 +105,13 @@ impl NodeName {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum PrincipalKind {
     Node,
     User,
     Service,
 }
 
-impl Kind {
+impl PrincipalKind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -125,28 +125,28 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Principal {
     org: OrgName,
-    kind: Kind,
+    kind: PrincipalKind,
     name: String,
 }
 
 impl Principal {
     pub fn node(org: &OrgName, name: &NodeName) -> Self {
-        Self { org: org.clone(), kind: Kind::Node, name: name.as_str().to_owned() }
+        Self { org: org.clone(), kind: PrincipalKind::Node, name: name.as_str().to_owned() }
     }
 
     pub fn user(org: &OrgName, name: &Name) -> Self {
-        Self { org: org.clone(), kind: Kind::User, name: name.as_str().to_owned() }
+        Self { org: org.clone(), kind: PrincipalKind::User, name: name.as_str().to_owned() }
     }
 
     pub fn service(org: &OrgName, name: &Name) -> Self {
-        Self { org: org.clone(), kind: Kind::Service, name: name.as_str().to_owned() }
+        Self { org: org.clone(), kind: PrincipalKind::Service, name: name.as_str().to_owned() }
     }
 
     pub const fn org(&self) -> &OrgName {
         &self.org
     }
 
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> PrincipalKind {
         self.kind
     }
 
@@ -156,7 +156,7 @@ impl Principal {
 
     /// The node's name, if this is a node.
     pub fn node_name(&self) -> Option<NodeName> {
-        (self.kind == Kind::Node).then(|| NodeName(self.name.clone()))
+        (self.kind == PrincipalKind::Node).then(|| NodeName(self.name.clone()))
     }
 }
 
@@ -176,9 +176,9 @@ impl FromStr for Principal {
             return Err(bad());
         };
         let kind = match kind {
-            "node" => Kind::Node,
-            "user" => Kind::User,
-            "service" => Kind::Service,
+            "node" => PrincipalKind::Node,
+            "user" => PrincipalKind::User,
+            "service" => PrincipalKind::Service,
             _ => return Err(bad()),
         };
         Ok(Self { org: org.parse()?, kind, name: label(name)? })

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_principal_is_exactly_org_kind_and_name() {
     let ok: Principal = "spiffe://harbor/node/web-1".parse().unwrap();
-    assert_eq!((ok.org().as_str(), ok.kind(), ok.name()), ("harbor", Kind::Node, "web-1"));
+    assert_eq!((ok.org().as_str(), ok.kind(), ok.name()), ("harbor", PrincipalKind::Node, "web-1"));
     assert_eq!(ok.to_string(), "spiffe://harbor/node/web-1");
     for bad in [
         "spiffe://harbor/node/",

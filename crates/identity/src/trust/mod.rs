@@ -16,7 +16,7 @@ pub const GRACE: std::ops::RangeInclusive<Seconds> = Seconds(0)..=Seconds::DAY.t
 
 /// One turn in the life of a domain's bundles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum TrustStep {
     /// A new version is handed out, beside the one in use.
     Publish { bundle: Digest },
     /// The staged version is the one to use from now on; the former stays for a while.
@@ -73,18 +73,18 @@ pub fn reverted(lines: &[TrustLine], domain: Domain) -> Result<(&TrustLine, &Tru
 }
 
 /// All lines of a head after one step in one domain. The other domain is not touched.
-pub fn step(lines: &[TrustLine], domain: Domain, step: Step, now: Timestamp) -> Result<Vec<TrustLine>, BadStep> {
+pub fn step(lines: &[TrustLine], domain: Domain, step: TrustStep, now: Timestamp) -> Result<Vec<TrustLine>, BadStep> {
     let version = next_version(lines, domain);
     let mut next = lines.to_vec();
     let fresh = |bundle, state| TrustLine::new(domain, version, bundle, state);
     match step {
-        Step::Publish { bundle } => {
+        TrustStep::Publish { bundle } => {
             if let Some(staged) = staged(lines, domain) {
                 return Err(BadStep::AlreadyStaged(staged.version));
             }
             next.push(fresh(bundle, TrustState::Staged));
         }
-        Step::Activate { version, grace } => {
+        TrustStep::Activate { version, grace } => {
             let span = span(now, grace)?;
             expect(lines, domain, version, TrustState::Staged)?;
             for line in next.iter_mut().filter(|line| line.domain == domain) {
@@ -95,7 +95,7 @@ pub fn step(lines: &[TrustLine], domain: Domain, step: Step, now: Timestamp) -> 
                 }
             }
         }
-        Step::Rollback { bundle, reverts, grace } => {
+        TrustStep::Rollback { bundle, reverts, grace } => {
             let span = span(now, grace)?;
             let (bad, former) = reverted(lines, domain)?;
             if bad.version != reverts {
@@ -115,7 +115,7 @@ pub fn step(lines: &[TrustLine], domain: Domain, step: Step, now: Timestamp) -> 
             }
             next.push(fresh(bundle, TrustState::Active));
         }
-        Step::Retire { version, early } => {
+        TrustStep::Retire { version, early } => {
             let line = expect(lines, domain, version, TrustState::Grace)?;
             if let Some(grace) = line.grace.filter(|grace| now < grace.until && !early) {
                 return Err(BadStep::InGrace { version, domain: domain.word(), until: grace.until });
@@ -124,7 +124,7 @@ pub fn step(lines: &[TrustLine], domain: Domain, step: Step, now: Timestamp) -> 
                 line.state = TrustState::Retired;
             }
         }
-        Step::Replace { bundle } => {
+        TrustStep::Replace { bundle } => {
             for line in next.iter_mut().filter(|line| line.domain == domain && line.state.is_trusted()) {
                 (line.state, line.distrusted) = (TrustState::Retired, true);
             }

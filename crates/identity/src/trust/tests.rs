@@ -21,7 +21,7 @@ fn states(lines: &[TrustLine]) -> Vec<(u64, &'static str)> {
 }
 
 #[track_caller]
-fn after(lines: &[TrustLine], turn: Step, at: Timestamp, wanted: &[(u64, &'static str)]) -> Vec<TrustLine> {
+fn after(lines: &[TrustLine], turn: TrustStep, at: Timestamp, wanted: &[(u64, &'static str)]) -> Vec<TrustLine> {
     let next = step(lines, D, turn, at).unwrap();
     assert_eq!(states(&next), wanted);
     assert_eq!(of(&next, Domain::Identity), of(lines, Domain::Identity), "the other domain");
@@ -33,9 +33,9 @@ fn after(lines: &[TrustLine], turn: Step, at: Timestamp, wanted: &[(u64, &'stati
 #[test]
 fn a_rotation_goes_through_all_states() {
     let week = Seconds::DAY.times(7);
-    let lines = after(&founded(), Step::Publish { bundle: bundle(2) }, NOW, &[(1, "active"), (2, "staged")]);
-    let lines = after(&lines, Step::Activate { version: 2, grace: week }, NOW, &[(1, "grace"), (2, "active")]);
-    let early = Step::Retire { version: 1, early: false };
+    let lines = after(&founded(), TrustStep::Publish { bundle: bundle(2) }, NOW, &[(1, "active"), (2, "staged")]);
+    let lines = after(&lines, TrustStep::Activate { version: 2, grace: week }, NOW, &[(1, "grace"), (2, "active")]);
+    let early = TrustStep::Retire { version: 1, early: false };
     assert_eq!(step(&lines, D, early, NOW), Err(BadStep::InGrace { version: 1, domain: D.word(), until: NOW + week }));
     let lines = after(&lines, early, NOW + week, &[(1, "retired"), (2, "active")]);
     assert_eq!(of(&lines, D)[0].grace, Some(Grace { since: NOW, until: NOW + week }), "it stays on record");
@@ -43,35 +43,35 @@ fn a_rotation_goes_through_all_states() {
 
 #[test]
 fn a_rollback_is_a_new_version_with_the_former_roots() {
-    let staged = step(&founded(), D, Step::Publish { bundle: bundle(2) }, NOW).unwrap();
-    let back = Step::Rollback { bundle: bundle(3), reverts: 2, grace: Seconds::DAY };
+    let staged = step(&founded(), D, TrustStep::Publish { bundle: bundle(2) }, NOW).unwrap();
+    let back = TrustStep::Rollback { bundle: bundle(3), reverts: 2, grace: Seconds::DAY };
     after(&staged, back, NOW, &[(1, "retired"), (2, "retired"), (3, "active")]);
-    let active = step(&staged, D, Step::Activate { version: 2, grace: Seconds::DAY }, NOW).unwrap();
+    let active = step(&staged, D, TrustStep::Activate { version: 2, grace: Seconds::DAY }, NOW).unwrap();
     after(&active, back, NOW, &[(1, "retired"), (2, "grace"), (3, "active")]);
     assert_eq!(step(&founded(), D, back, NOW), Err(BadStep::NothingBefore(1)));
-    let other = Step::Rollback { bundle: bundle(3), reverts: 1, grace: Seconds::DAY };
+    let other = TrustStep::Rollback { bundle: bundle(3), reverts: 1, grace: Seconds::DAY };
     assert!(matches!(step(&staged, D, other, NOW), Err(BadStep::NotInState { version: 1, .. })));
 }
 
 #[test]
 fn a_stolen_root_is_replaced_at_once_and_marked_for_ever() {
-    let staged = step(&founded(), D, Step::Publish { bundle: bundle(2) }, NOW).unwrap();
+    let staged = step(&founded(), D, TrustStep::Publish { bundle: bundle(2) }, NOW).unwrap();
     let lines =
-        after(&staged, Step::Replace { bundle: bundle(3) }, NOW, &[(1, "retired"), (2, "retired"), (3, "active")]);
+        after(&staged, TrustStep::Replace { bundle: bundle(3) }, NOW, &[(1, "retired"), (2, "retired"), (3, "active")]);
     assert!(of(&lines, D).iter().take(2).all(|line| line.distrusted));
 }
 
 #[test]
 fn steps_that_do_not_fit_are_refused() {
     let lines = founded();
-    let staged = step(&lines, D, Step::Publish { bundle: bundle(2) }, NOW).unwrap();
+    let staged = step(&lines, D, TrustStep::Publish { bundle: bundle(2) }, NOW).unwrap();
     let cases = [
-        (&staged, Step::Publish { bundle: bundle(3) }),
-        (&lines, Step::Activate { version: 1, grace: Seconds(0) }),
-        (&lines, Step::Activate { version: 7, grace: Seconds(0) }),
-        (&staged, Step::Activate { version: 2, grace: Seconds::DAY.times(500) }),
-        (&lines, Step::Retire { version: 1, early: true }),
-        (&staged, Step::Retire { version: 2, early: true }),
+        (&staged, TrustStep::Publish { bundle: bundle(3) }),
+        (&lines, TrustStep::Activate { version: 1, grace: Seconds(0) }),
+        (&lines, TrustStep::Activate { version: 7, grace: Seconds(0) }),
+        (&staged, TrustStep::Activate { version: 2, grace: Seconds::DAY.times(500) }),
+        (&lines, TrustStep::Retire { version: 1, early: true }),
+        (&staged, TrustStep::Retire { version: 2, early: true }),
     ];
     for (lines, turn) in cases {
         assert!(step(lines, D, turn, NOW).is_err(), "{turn:?}");
@@ -142,11 +142,11 @@ proptest! {
                     let oldest = of(&lines, D).iter().find(|it| it.state == TrustState::Grace).map_or(1, |it| it.version);
                     let (bundle, grace) = (bundle(drawn), Seconds::DAY.times(7));
                     let turn = match kind {
-                        0 | 1 => Step::Publish { bundle },
-                        2 => Step::Activate { version: newest, grace },
-                        3 => Step::Rollback { bundle, reverts: newest, grace },
-                        4 => Step::Retire { version: oldest, early: false },
-                        _ => Step::Replace { bundle },
+                        0 | 1 => TrustStep::Publish { bundle },
+                        2 => TrustStep::Activate { version: newest, grace },
+                        3 => TrustStep::Rollback { bundle, reverts: newest, grace },
+                        4 => TrustStep::Retire { version: oldest, early: false },
+                        _ => TrustStep::Replace { bundle },
                     };
                     if let Ok(next) = step(&lines, D, turn, now) {
                         prop_assert!(is_sound(&next), "{turn:?}: {next:?}");
@@ -160,7 +160,7 @@ proptest! {
                                 && line.state == TrustState::Retired;
                             // Only a rollback, which keeps the roots, or a theft ends a promise.
                             let promised = line.grace.is_some_and(|grace| now < grace.until);
-                            let kept = matches!(turn, Step::Rollback { .. } | Step::Replace { .. });
+                            let kept = matches!(turn, TrustStep::Rollback { .. } | TrustStep::Replace { .. });
                             prop_assert!(!(promised && ended) || kept, "{turn:?} broke a promise");
                         }
                         lines = next;

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use scene::{Branch, NOW, ORG, SERIAL, Scene, WEB, days, host, node, p256, principal};
 
 use super::*;
-use crate::certificate::binding::{Binding, Terms};
+use crate::certificate::binding::{Binding, BindingTerms};
 use crate::certificate::{Validity, draft_svid, key_id, make_request, read_request};
 use crate::id::Digest;
 use crate::key::{EdKey, P256Key, Sign as _};
-use crate::principal::Kind;
+use crate::principal::PrincipalKind;
 use crate::time::Seconds;
 
 pub(crate) mod scene;
@@ -31,7 +31,7 @@ fn an_svid_with_every_layer_whole_is_believed() {
     };
     assert_eq!(scene.believed(&chain, NOW), Ok(expected));
     let user = scene.believed(&scene.twisted("spiffe://harbor/user/ann", |_| {}), NOW).unwrap();
-    assert_eq!((user.principal.kind(), user.node), (Kind::User, node("web-1")));
+    assert_eq!((user.principal.kind(), user.node), (PrincipalKind::User, node("web-1")));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn an_issuing_key_counts_only_by_its_active_mandate() {
         "begins in a second",
     );
     scene.check_head(|head| head.mandates[0].not_before = NOW, &Ok(()), "begins this second");
-    scene.check_head(|head| head.mandates[0].kinds = BTreeSet::from([Kind::User]), &beyond, "users only");
+    scene.check_head(|head| head.mandates[0].kinds = BTreeSet::from([PrincipalKind::User]), &beyond, "users only");
     scene.check_head(|head| head.mandates[0].svid_ttl = Seconds(u64::MAX), &Ok(()), "without bound in time");
     let service = scene.twisted("spiffe://harbor/service/db", |_| {});
     scene.check(&service, &Untrusted::BeyondMandate(node("gw-1")), "a service");
@@ -142,15 +142,19 @@ fn a_binding_holds_for_one_org_principal_node_and_key() {
     let scene = Scene::new();
     let (web, db) = (principal(WEB), principal("spiffe://harbor/node/db-1"));
     let (web_1, not_after) = (node("web-1"), NOW + Seconds::DAY);
-    let good = Terms { org: ORG, principal: &web, node: &web_1, svid_key: scene.svid_key_id(), not_after };
-    let signed = |terms: Terms<'_>| terms.sign(&scene.node_key).unwrap();
+    let good = BindingTerms { org: ORG, principal: &web, node: &web_1, svid_key: scene.svid_key_id(), not_after };
+    let signed = |terms: BindingTerms<'_>| terms.sign(&scene.node_key).unwrap();
     assert!(scene.believed(&scene.bound(&signed(good)), NOW).is_ok());
 
     let bad = Untrusted::BadBinding;
-    scene.check(&scene.bound(&signed(Terms { principal: &db, ..good })), &bad, "another principal");
-    scene.check(&scene.bound(&signed(Terms { org: OrgId([8; 32]), ..good })), &bad, "another org");
-    scene.check(&scene.bound(&signed(Terms { svid_key: KeyId([0; 32]), ..good })), &bad, "another SVID key");
-    scene.check(&scene.bound(&signed(Terms { node: &node("db-1"), ..good })), &bad, "a node speaks for another node");
+    scene.check(&scene.bound(&signed(BindingTerms { principal: &db, ..good })), &bad, "another principal");
+    scene.check(&scene.bound(&signed(BindingTerms { org: OrgId([8; 32]), ..good })), &bad, "another org");
+    scene.check(&scene.bound(&signed(BindingTerms { svid_key: KeyId([0; 32]), ..good })), &bad, "another SVID key");
+    scene.check(
+        &scene.bound(&signed(BindingTerms { node: &node("db-1"), ..good })),
+        &bad,
+        "a node speaks for another node",
+    );
 
     let mut stolen = signed(good);
     stolen.node_key = p256().public();
@@ -194,7 +198,7 @@ fn a_leaf_outlives_neither_its_binding_nor_its_mandates_bound() {
     let scene = Scene::new();
     let (web, web_1) = (principal(WEB), node("web-1"));
     let bound_until = |not_after| {
-        let terms = Terms { org: ORG, principal: &web, node: &web_1, svid_key: scene.svid_key_id(), not_after };
+        let terms = BindingTerms { org: ORG, principal: &web, node: &web_1, svid_key: scene.svid_key_id(), not_after };
         terms.sign(&scene.node_key).unwrap()
     };
     let (day, beyond) = (NOW + Seconds::DAY, Untrusted::BeyondMandate(node("gw-1")));

@@ -83,10 +83,10 @@ fn no_comes_with_what_is_missing() {
 #[test]
 fn a_question_about_nobody_is_refused() {
     let ask = |who: &str, what: &str| may(&harbor(), &read(who), &read(what)).unwrap_err();
-    assert_eq!(ask("mallory", "wiki"), BadQuestion::NoSuch("mallory".to_owned()));
-    assert_eq!(ask("user/alpha", "wiki"), BadQuestion::NoSuch("alpha".to_owned()));
-    assert!(matches!(ask("spiffe://other/user/alice", "wiki"), BadQuestion::OtherOrg { .. }));
-    assert_eq!(ask("alice", "mail"), BadQuestion::NoService(read("mail")));
+    assert_eq!(ask("mallory", "wiki"), BadAccessQuestion::NoSuch("mallory".to_owned()));
+    assert_eq!(ask("user/alpha", "wiki"), BadAccessQuestion::NoSuch("alpha".to_owned()));
+    assert!(matches!(ask("spiffe://other/user/alice", "wiki"), BadAccessQuestion::OtherOrg { .. }));
+    assert_eq!(ask("alice", "mail"), BadAccessQuestion::NoService(read("mail")));
     for bad in ["", "Alice", "group/docs", "alice@", "a/b/c", "spiffe://harbor"] {
         assert!(bad.parse::<Who>().is_err(), "{bad}");
     }
@@ -170,7 +170,7 @@ proptest! {
                     let who: Who = read(&format!("{}/{}@{node}", principal.kind().word(), principal.name()));
                     let answer = may(&fleet, &who, service).unwrap();
                     let told = answer.why.iter().find_map(|step| match step {
-                        Step::UntilStale { margin, .. } => Some(*margin),
+                        AccessStep::UntilStale { margin, .. } => Some(*margin),
                         _ => None,
                     });
                     let stale = access.stale.as_ref().filter(|_| answer.allowed);
@@ -200,8 +200,8 @@ proptest! {
                     let who: Who = read(&format!("{}/{}@{}", principal.kind().word(), principal.name(), leaf.name));
                     let target = manifest.access.targets.get(service);
                     let listed = target.is_some_and(|target| match principal.kind() {
-                        Kind::Node => target.node,
-                        Kind::User | Kind::Service => target.callers.contains(&principal),
+                        PrincipalKind::Node => target.node,
+                        PrincipalKind::User | PrincipalKind::Service => target.callers.contains(&principal),
                     });
                     prop_assert_eq!(listed, may(&fleet, &who, service).unwrap().allowed, "{} {}", principal, service);
                 }

@@ -1,4 +1,4 @@
-//! Who reaches what, worked out once per role: the rows of each service, and the services of each set of roles.
+//! Who reaches what (RBAC), once per role: the rows of each service, and the services of each set of roles.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;

@@ -51,7 +51,7 @@ fn the_layout_can_be_followed_from_the_root_to_each_manifest() {
     let leaves: Vec<Leaf> = map.leaves.iter().map(|entry| entry.leaf.clone()).collect();
     assert_eq!(MembersMap::of(&leaves).unwrap().root(), map.root);
     assert!(map.leaves.is_sorted_by(|a, b| a.key < b.key));
-    let index: Index = serde_json::from_slice(&files[INDEX]).unwrap();
+    let index: CompiledIndex = serde_json::from_slice(&files[INDEX]).unwrap();
     for digest in leaves.iter().filter_map(Leaf::manifest).chain(index.nodes.values().copied()) {
         Manifest::read(&files[&format!("manifests/{digest}.json")], digest).unwrap();
     }

@@ -16,7 +16,7 @@ pub struct Complaint {
     pub severity: Severity,
     /// Nothing: it is about the fleet as a whole.
     #[serde(flatten)]
-    pub place: Option<Place>,
+    pub place: Option<SourcePlace>,
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -27,7 +27,7 @@ pub struct Complaint {
 
 /// Where, with what stands there. Lines and columns count from 1, columns in characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
+pub struct SourcePlace {
     pub file: String,
     pub line: usize,
     pub column: usize,
@@ -47,7 +47,7 @@ pub struct Mark {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Related {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: SourcePlace,
     pub message: String,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Complaint {
     }
 }
 
-impl Place {
+impl SourcePlace {
     fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.line.to_string();
         let (space, before, mark) =

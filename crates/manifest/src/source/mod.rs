@@ -26,7 +26,7 @@ mod tests;
 use identity::id::OrgId;
 use identity::principal::OrgName;
 
-pub use complaint::{Complaint, Mark, Place, Related, Severity};
+pub use complaint::{Complaint, Mark, Related, Severity, SourcePlace};
 pub use keys::MAX_DELIVERED;
 pub use place::SourceFile;
 pub use place::meant;

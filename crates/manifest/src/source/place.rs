@@ -1,6 +1,6 @@
 //! The files of a fleet as they came, and how a spot in them becomes a place that people can find.
 
-use super::complaint::{Complaint, Mark, Place, Related, Severity};
+use super::complaint::{Complaint, Mark, Related, Severity, SourcePlace};
 
 /// So much of a long line is shown, and so much of it before the mark.
 const SHOWN: usize = 120;
@@ -162,7 +162,7 @@ impl<'a> Notes<'a> {
         Spot { file, line, column: String::from_utf8_lossy(before).chars().count(), width: 1 }
     }
 
-    fn place(&mut self, at: Spot) -> Place {
+    fn place(&mut self, at: Spot) -> SourcePlace {
         let line = self.line(at.file, at.line);
         let (column, start) = self.walk(at, line);
         let begin = if line.len() <= SHOWN { 0 } else { back(line, start, BEFORE) };
@@ -179,7 +179,7 @@ impl<'a> Notes<'a> {
         let from = part(begin, start).chars().count() + usize::from(begin > 0);
         let width = at.width.min(part(start, end).chars().count()).max(1);
         let file = self.files.get(at.file).map(|file| file.path.chars().map(harmless).collect()).unwrap_or_default();
-        Place { file, line: at.line, column: column + 1, text, mark: Mark { from, width } }
+        SourcePlace { file, line: at.line, column: column + 1, text, mark: Mark { from, width } }
     }
 
     /// The column, or the last one if the line ends before it, and the byte that it begins with. It goes on from where
@@ -257,7 +257,7 @@ pub fn meant<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'
 mod tests {
     use super::*;
 
-    fn places(text: &str, columns: &[usize]) -> Vec<Place> {
+    fn places(text: &str, columns: &[usize]) -> Vec<SourcePlace> {
         let files = [SourceFile { path: "a.yaml".to_owned(), bytes: text.as_bytes().to_vec() }];
         let mut notes = Notes::new(&files);
         columns.iter().map(|column| notes.place(Spot { file: 0, line: 1, column: *column, width: 2 })).collect()

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tunnel::control::question::ServiceConnection;
 
-use crate::agent::status::Status;
+use crate::agent::status::NodeStatus;
 use crate::agent::tunnel::TunnelDesk;
 use crate::apply::engine::Urge;
 use crate::apply::preview::Preview;
@@ -56,8 +56,8 @@ impl Errand {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Answer {
-    pub status: Status,
+pub struct ErrandAnswer {
+    pub status: NodeStatus,
     /// Why there was no exchange.
     pub failed: Option<String>,
     /// Of a dry run.
@@ -69,24 +69,24 @@ pub struct Answer {
 pub struct Asked {
     pub errand: Errand,
     pub preview: Option<Preview>,
-    pub answer: oneshot::Sender<Answer>,
+    pub answer: oneshot::Sender<ErrandAnswer>,
 }
 
 /// Where an agent that runs is asked.
 #[derive(Debug, Clone)]
 pub struct Desk {
-    status: Arc<Mutex<Status>>,
+    status: Arc<Mutex<NodeStatus>>,
     errands: mpsc::Sender<Asked>,
     pub tunnel: TunnelDesk,
 }
 
-pub fn desk(status: Arc<Mutex<Status>>, tunnel: TunnelDesk) -> (Desk, mpsc::Receiver<Asked>) {
+pub fn desk(status: Arc<Mutex<NodeStatus>>, tunnel: TunnelDesk) -> (Desk, mpsc::Receiver<Asked>) {
     let (errands, receiver) = mpsc::channel(4);
     (Desk { status, errands, tunnel }, receiver)
 }
 
 impl Desk {
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> NodeStatus {
         let mut now = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
         now.running = true;
         if now.state == "member" && now.svid_expires_at.is_some_and(|at| at <= clock::now()) {
@@ -96,12 +96,12 @@ impl Desk {
     }
 
     /// With what the tunnel's process says of itself.
-    pub async fn whole_status(&self) -> Status {
-        Status { tunnel: self.tunnel.view().await, ..self.status() }
+    pub async fn whole_status(&self) -> NodeStatus {
+        NodeStatus { tunnel: self.tunnel.view().await, ..self.status() }
     }
 
     /// Nothing if the agent ended meanwhile.
-    pub async fn send(&self, errand: Errand) -> Option<Answer> {
+    pub async fn send(&self, errand: Errand) -> Option<ErrandAnswer> {
         let (answer, answered) = oneshot::channel();
         self.errands.send(Asked { errand, preview: None, answer }).await.ok()?;
         answered.await.ok()

@@ -9,8 +9,9 @@ use identity::time::{Seconds, Timestamp};
 use org::report::{Refused, plain};
 use wire::known::Known;
 
-use crate::agent::errand::{Answer, Asked};
-use crate::agent::status::Status;
+use crate::agent::errand::{Asked, ErrandAnswer};
+use crate::agent::schedule::Event;
+use crate::agent::status::NodeStatus;
 use crate::agent::{Agent, Line, told};
 use crate::apply::engine::{ApplyError, Engine, Offered};
 use crate::apply::preview::Ground;
@@ -21,9 +22,34 @@ use crate::ask::source::Source;
 use crate::ask::sync::{self, Listed, Wants};
 use crate::ask::tree;
 use crate::store::refused;
+use crate::store::scope::{Scope, ScopeError};
 
 /// An operator's clock and this one may be so far apart.
 const CLOCKS: Seconds = Seconds::MINUTE.times(5);
+
+/// What gateways offered this node to be.
+#[derive(Debug)]
+pub(super) struct Offers {
+    /// The head for which the listing is known.
+    listed: u64,
+    /// Why the last one was not believed.
+    refused: Option<Refused>,
+}
+
+impl Offers {
+    pub(super) fn read(scope: &Scope) -> Result<Self, ScopeError> {
+        Ok(Self { listed: 0, refused: refused::load(scope)? })
+    }
+
+    pub(super) const fn refused(&self) -> Option<&Refused> {
+        self.refused.as_ref()
+    }
+
+    /// Whoever tells it next is to say it, even if it was known before.
+    pub(super) const fn forget_listing(&mut self) {
+        self.listed = 0;
+    }
+}
 
 impl Agent {
     /// Waits for news and takes them: authority first, then what this node should be. If the clocks are apart, it says
@@ -32,19 +58,19 @@ impl Agent {
         // Making the connection may have brought a newer head: nobody is told of it before the tunnel goes by it.
         self.feed_tunnel_anew().await;
         let now = clock::now();
-        let before = self.told.as_ref().and_then(|told| told.refused_lately(now));
+        let before = self.reports.last().and_then(|told| told.refused_lately(now));
         let roots = keep::trust_told(&self.scope, &self.node, &line.known)?;
-        let (so_far, refused) = ((&line.known, self.scope.left()), self.refused.as_ref().or(before));
-        let told = told::of(&self.node, so_far, (&self.engine.view(), roots), refused);
-        let report = self.told.as_ref().is_none_or(|last| *last != told);
-        let said_at = report.then(|| self.next_word_at(now));
+        let (left, refused) = (self.scope.left(), self.offers.refused().or(before));
+        let told = told::of(&self.node, &line.known, left, &self.engine.view(), roots, refused);
+        let report = self.reports.last().is_none_or(|last| *last != told);
+        let said_at = report.then(|| self.reports.next_at(now));
         let report = said_at.map(|at| told.signed(&self.scope, at)).transpose()?;
         let trial = self.engine.view().trial;
         // Whoever has something to say does not wait with it, nor right after a connection was made.
         let at_once = report.is_some() || self.errand.is_some();
         let wait = if at_once { Seconds(0) } else { self.patience(now) };
         let wants = Wants {
-            listed: self.listed,
+            listed: self.offers.listed,
             have: self.engine.have(),
             waits_for: trial.map(|trial| trial.digest),
             rivals: line.rivals,
@@ -53,15 +79,16 @@ impl Agent {
             report,
         };
         let (under, began) = (self.engine.obeyed(), std::time::Instant::now());
-        let heard = sync::sync(&self.scope, (&mut line.gateway, &line.known), &self.node.name, wants).await?;
+        let heard = sync::sync(&self.scope, &mut line.gateway, &line.known, &self.node.name, wants).await?;
         let now = clock::now();
-        let known_so = |version: u64| heard.listed.is_none() || self.listed == version;
+        let known_so = |version: u64| heard.listed.is_none() || self.offers.listed == version;
         let silent = heard.known.head.digest == line.known.head.digest && known_so(heard.known.head.head.version);
-        self.quiet = silent && wait > Seconds(0) && began.elapsed() < Duration::from_secs(1);
-        self.told = Some(told);
+        let quiet = silent && wait > Seconds(0) && began.elapsed() < Duration::from_secs(1);
+        self.schedule.note(Event::Heard { quiet }, now);
+        self.reports.told(told);
         // Other signers may count from the beginning, and two heads may stand at one place.
         if heard.known.head.digest != line.known.head.digest {
-            self.listed = 0;
+            self.offers.forget_listing();
         }
         (line.known, line.rivals, line.suspended) = (heard.known, heard.rivals, heard.suspended);
         if let Some(under) = under {
@@ -82,13 +109,6 @@ impl Agent {
         self.feed_tunnel_anew().await;
         self.show_applied();
         Ok(heard.apart)
-    }
-
-    /// Of two words within one second, told to two gateways, the second must be the later one to both.
-    fn next_word_at(&mut self, now: Timestamp) -> Timestamp {
-        let lately = self.said_at >= now && self.said_at.since(now) < Seconds::MINUTE;
-        self.said_at = if lately { self.said_at + Seconds(1) } else { now };
-        self.said_at
     }
 
     /// What is read instead of asking a gateway, now. A trial may want a gateway all the same.
@@ -141,7 +161,7 @@ impl Agent {
                 }
             }
             Ok(None) => {
-                self.listed = head;
+                self.offers.listed = head;
                 self.remember_refusal(None);
             }
         }
@@ -150,22 +170,21 @@ impl Agent {
     /// Said to people and to the operators; asked for again with the next exchange, and not without end.
     pub(super) fn refuse(&mut self, at: Timestamp, since: Timestamp, why: &str) {
         tracing::error!(why, "what is offered is refused");
-        self.quiet = true;
-        // Whoever tells the truth next is to say it, even if it was known before.
-        self.listed = 0;
+        self.schedule.note(Event::OfferRefused, at);
+        self.offers.forget_listing();
         let why = plain(why);
         // What is said again is no news, unless there is a new head since.
-        if self.refused.as_ref().is_none_or(|refused| refused.why != why || refused.at < since) {
+        if self.offers.refused.as_ref().is_none_or(|refused| refused.why != why || refused.at < since) {
             self.remember_refusal(Some(Refused { at, why }));
         }
     }
 
     fn remember_refusal(&mut self, refused: Option<Refused>) {
-        if self.refused != refused {
+        if self.offers.refused != refused {
             if let Err(why) = refused::save(&self.scope, refused.as_ref()) {
                 tracing::warn!(why = describe(&why), "what was refused could not be written down");
             }
-            self.refused = refused;
+            self.offers.refused = refused;
         }
     }
 
@@ -178,7 +197,8 @@ impl Agent {
     /// Somebody does not want to wait.
     pub(super) fn take_errand(&mut self, asked: Asked) {
         self.errand = Some(asked);
-        (self.listed, self.failures, self.next_check_in) = (0, 0, None);
+        self.offers.forget_listing();
+        self.schedule.note(Event::Roused, clock::now());
     }
 
     /// The exchange that an errand wanted took place, or could not.
@@ -187,7 +207,7 @@ impl Agent {
             self.show_applied();
             let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
             // Whoever asked may have gone away.
-            let _ = answer.send(Answer { status: Status { running: true, ..status }, failed, preview });
+            let _ = answer.send(ErrandAnswer { status: NodeStatus { running: true, ..status }, failed, preview });
         }
     }
 }

@@ -8,7 +8,7 @@ use wire::known::Known;
 
 use crate::apply::view::ApplyView;
 use crate::ask::error::AskError;
-use crate::metrics::text::{Kind, Page};
+use crate::metrics::text::{MetricKind, Page};
 use crate::store::scope::{Scope, ScopeError};
 
 /// What the agent did and has. Written by it, read by whoever shows it.
@@ -141,8 +141,8 @@ impl Tally {
         page.counter("freehold_agent_check_ins_total", "Check-ins that a gateway answered.", check_ins);
         page.counter("freehold_agent_renewals_total", "SVIDs of this node that were renewed.", renewals);
         let failures = REASONS.into_iter().zip(self.failures.iter().map(count));
-        let family = (Kind::Counter, "freehold_agent_failures_total", "Check-ins that did not come off, by reason.");
-        page.labeled(family, "reason", failures);
+        let help = "Check-ins that did not come off, by reason.";
+        page.labeled(MetricKind::Counter, "freehold_agent_failures_total", help, "reason", failures);
         page.moment(
             "freehold_agent_last_check_in_timestamp_seconds",
             "When a gateway last answered a check-in.",
@@ -188,6 +188,6 @@ pub fn page(tally: &Tally) -> String {
 
 /// Which program this is.
 pub fn show_build(page: &mut Page) {
-    let family = (Kind::Gauge, "freehold_build_info", "The version of this program; always 1.");
-    page.labeled(family, "version", [(env!("CARGO_PKG_VERSION"), 1)]);
+    let help = "The version of this program; always 1.";
+    page.labeled(MetricKind::Gauge, "freehold_build_info", help, "version", [(env!("CARGO_PKG_VERSION"), 1)]);
 }

@@ -8,14 +8,14 @@ pub mod lasting;
 pub mod errand;
 pub mod socket;
 pub(crate) mod told;
-pub(crate) mod doors;
+pub(crate) mod schedule;
+pub(crate) mod gateways;
 pub(crate) mod trust;
 pub(crate) mod placed;
 pub(crate) mod suspended;
 pub(crate) mod hear;
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,23 +23,24 @@ use std::time::Duration;
 use ground::file::Lock;
 use ground::{clock, random};
 use identity::causes::describe;
-use identity::head::Head;
 use identity::id::Digest;
-use identity::principal::{Address, NodeName, Principal};
+use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use org::refusal::Refusal;
-use org::report::Refused;
 use tokio::sync::{mpsc, watch};
 use wire::connect::clocks::Clocks;
-use wire::connect::{AlertKind, Believed, CallError, Gateway};
+use wire::connect::{AlertKind, Believed, CallError, GatewayAddress};
 use wire::known::Known;
 use wire::peer::News;
 
 use crate::agent::errand::{Asked, Desk};
+use crate::agent::gateways::Gateways;
+use crate::agent::hear::Offers;
 use crate::agent::metrics::Tally;
-use crate::agent::status::Status;
+use crate::agent::schedule::{Action, Event, Exchange, Look, Schedule, life};
+use crate::agent::status::NodeStatus;
 use crate::agent::suspended::Stop;
-use crate::agent::told::Told;
+use crate::agent::told::Reports;
 use crate::agent::trouble::{is_lie, trouble};
 use crate::agent::trust::Seen;
 use crate::apply::engine::{ApplyError, Engine};
@@ -48,16 +49,15 @@ use crate::ask::call::is_revoked;
 use crate::ask::error::AskError;
 use crate::ask::source::Source;
 use crate::ask::{renew, sync};
-use crate::store::scope::word::LastGood;
 use crate::store::scope::{NodeFile, Scope, ScopeError};
-use crate::store::{refused, suspensions};
+use crate::store::suspensions;
 
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct AgentOptions {
     /// It lets a gateway keep it waiting for news no longer than this.
     pub check_in_every: Seconds,
     /// Other ways to gateways, tried before the node's own list.
-    pub doors: Option<Vec<Gateway>>,
+    pub tried_first: Option<Vec<GatewayAddress>>,
     /// A static tree, read instead of asking gateways. They are still asked for what a tree cannot give: the
     /// confirmation of a trial.
     pub from: Option<Source>,
@@ -65,9 +65,9 @@ pub struct Options {
     pub tally: Arc<Tally>,
 }
 
-impl Default for Options {
+impl Default for AgentOptions {
     fn default() -> Self {
-        Self { check_in_every: Seconds::MINUTE, doors: None, from: None, tally: Arc::default() }
+        Self { check_in_every: Seconds::MINUTE, tried_first: None, from: None, tally: Arc::default() }
     }
 }
 
@@ -91,12 +91,9 @@ pub enum AgentError {
 
 /// The clock is looked at this often: after a sleep, what is due is done at once.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Seconds = Seconds(300);
-/// While something is on trial, news are asked for this often.
-const TRIAL_WAIT: Seconds = Seconds(2);
 
 /// Runs until `stop`, or until the operators revoked this machine.
-pub async fn run(scope: Scope, options: Options, stop: watch::Receiver<bool>) -> Result<(), AgentError> {
+pub async fn run(scope: Scope, options: AgentOptions, stop: watch::Receiver<bool>) -> Result<(), AgentError> {
     Box::pin(Ready::prepare(scope, options)?.run(stop)).await
 }
 
@@ -111,45 +108,34 @@ pub struct Ready {
 }
 
 impl Ready {
-    pub fn prepare(scope: Scope, options: Options) -> Result<Self, AgentError> {
+    pub fn prepare(scope: Scope, options: AgentOptions) -> Result<Self, AgentError> {
         let node = scope.node()?.ok_or(AgentError::NotJoined)?;
         let lock = scope.lock()?.ok_or(AgentError::AlreadyRunning)?;
-        let status = Arc::new(Mutex::new(Status::from_disk(&scope)?));
+        let status = Arc::new(Mutex::new(NodeStatus::from_disk(&scope)?));
         let (tunnel, news) = tunnel::begin(scope.clone());
         let (desk, errands) = errand::desk(Arc::clone(&status), tunnel.desk.clone());
         let [jitter] = random::bytes::<1>()?;
         options.tally.starts_from(&scope)?;
         let engine = Engine::open(&scope.folder, clock::now())?;
-        let refused = refused::load(&scope)?;
+        let offers = Offers::read(&scope)?;
         let known = scope.known()?;
         let care = known.as_ref().map(|known| Agent::start_trust(&scope, known)).transpose()?.unwrap_or_default();
         let head = known.as_ref().map(|known| &known.head.head);
         let stop = Stop::read(&scope)?;
         let agent = Agent {
-            by_head: head.map(|head| head.gateway_addresses(clock::now())).unwrap_or_default(),
-            first: head.and_then(|head| head.first_gateway()).cloned(),
-            mute: head.map(Head::mute_addresses).unwrap_or_default(),
-            good: scope.last_good()?,
+            gateways: Gateways::of(head, scope.last_good()?),
+            schedule: Schedule::new(options.check_in_every, jitter),
             scope,
             node,
+            options,
             engine,
             trust: care,
             tunnel,
-            listed: 0,
-            refused,
-            told: None,
-            said_at: Timestamp::from_unix(0),
+            line: None,
+            offers,
+            reports: Reports::default(),
             damaged: BTreeSet::new(),
             errand: None,
-            options,
-            jitter,
-            line: None,
-            quiet: false,
-            refused_svid: false,
-            failures: 0,
-            next_check_in: None,
-            renew_at: None,
-            held_off: Timestamp::from_unix(0)..Timestamp::from_unix(0),
             stop,
             status,
         };
@@ -180,46 +166,26 @@ impl Ready {
 struct Agent {
     scope: Scope,
     node: NodeFile,
-    /// Where gateways are by the head that was heard last, and which of them comes first.
-    by_head: Vec<Address>,
-    first: Option<NodeName>,
-    /// Where they can issue nothing.
-    mute: Vec<Address>,
-    /// Where one was met last.
-    good: Option<LastGood>,
+    options: AgentOptions,
+    gateways: Gateways,
+    /// What it does next, and when.
+    schedule: Schedule,
     /// What this node should be, and what it is.
     engine: Engine,
     /// Which roots it goes by.
     trust: trust::Care,
     /// What carries streams for the services and users here.
     tunnel: tunnel::Tunnel,
-    /// The head for which the listing is known.
-    listed: u64,
-    /// Why the last offer was not believed.
-    refused: Option<Refused>,
-    /// What the gateway was last told of this node.
-    told: Option<Told>,
-    /// The time of its last report.
-    said_at: Timestamp,
+    line: Option<Line>,
+    offers: Offers,
+    reports: Reports,
     /// Whose SVIDs were told to be damaged.
     damaged: BTreeSet<Principal>,
     /// What somebody here waits for.
     errand: Option<Asked>,
-    options: Options,
-    jitter: u8,
-    line: Option<Line>,
-    /// The gateway had nothing new, and did not wait.
-    quiet: bool,
-    /// A gateway does not take the SVID that this node has, though it is good by its time.
-    refused_svid: bool,
-    failures: u32,
-    next_check_in: Option<Timestamp>,
-    renew_at: Option<Timestamp>,
-    /// Renewing would not help now.
-    held_off: Range<Timestamp>,
     /// Whether a signer has stopped this machine.
     stop: Stop,
-    status: Arc<Mutex<Status>>,
+    status: Arc<Mutex<NodeStatus>>,
 }
 
 /// An open mTLS connection, with what was known when it was last used.
@@ -242,18 +208,15 @@ impl Agent {
         let now = clock::now();
         if self.engine.tick(now) == Outcome::WentBack {
             // What kept it from a gateway may be gone with it.
-            (self.failures, self.next_check_in) = (0, None);
+            self.schedule.note(Event::Roused, now);
         }
         self.tick_trust();
         self.show_suspended();
         self.feed_tunnel().await;
         self.show_applied();
-        // A check-in that lies too far ahead was set before the clock was put back.
-        let far = LONGEST_WAIT.max(self.options.check_in_every).times(2);
-        let early = self.next_check_in.is_some_and(|at| now < at && at.since(now) <= far);
         let source = self.source();
-        let due = source.is_none() && self.failures == 0 && self.renew_at.is_none_or(|at| now >= at);
-        if early && !due && self.errand.is_none() {
+        let look = Look { tree: source.is_some(), urged: self.errand.is_some() };
+        if self.schedule.note(Event::Look(look), now) == Action::Rest {
             // Checks that end are heard of at once.
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -273,15 +236,11 @@ impl Agent {
         let failed = kept_up.as_ref().err().map(|why| describe(why));
         match kept_up {
             Ok((known, apart)) => {
-                self.failures = 0;
                 self.options.tally.checked_in(now);
                 self.options.tally.knows(&known);
-                // A gateway that does not wait is not asked without end, and a tree never waits; whoever stands still has
-                // nothing to take.
-                let is_slow = source.is_some() || known.frozen(known.now(now)).is_some();
-                let pause = if is_slow { self.spread(self.options.check_in_every) } else { Seconds(1) };
-                self.next_check_in = (self.quiet || source.is_some()).then(|| clock::now() + pause);
-                let refused = self.refused.as_ref().map(|refused| refused.why.clone());
+                let frozen = known.frozen(known.now(now)).is_some();
+                self.schedule.note(Event::Exchanged(Exchange { tree: source.is_some(), frozen }), clock::now());
+                let refused = self.offers.refused().map(|refused| refused.why.clone());
                 let problem = self.stop.now().map(ToString::to_string).or(refused);
                 let problem = problem.or_else(|| self.trust_problem()).or(apart).or_else(|| trouble(&known, now));
                 self.tell(|status| {
@@ -321,12 +280,12 @@ impl Agent {
     async fn keep_up(&mut self) -> Result<(Known, Option<String>), AskError> {
         let principal = self.node.principal();
         let seat = self.scope.seat(&principal);
-        if self.refused_svid || self.needs_to_come_back(seat.svid()?.as_ref())? {
+        if self.schedule.svid_is_refused() || self.needs_to_come_back(seat.svid()?.as_ref())? {
             self.line = None;
             self.tell_damage(&principal);
             renew::come_back(&self.scope, &self.node, &self.gateways()).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
-            self.refused_svid = false;
+            self.schedule.note(Event::CameBack, clock::now());
             tracing::info!("came back: the SVID was not good at this time, or not by what the operators say now");
         }
         // First what is known is compared, then something is asked for.
@@ -341,7 +300,7 @@ impl Agent {
             && trust::makes_outdated(&seen.judge(&line.known, svid, now))
         {
             // Its root is retired, or its issuer has no mandate any more: the node key gets another, at once.
-            self.refused_svid = true;
+            self.schedule.note(Event::SvidRefused, now);
             return Ok((line.known, apart));
         }
         self.read_suspensions();
@@ -354,14 +313,14 @@ impl Agent {
             self.scope.save_node(&self.node)?;
         }
         let now = line.known.now(clock::now());
-        let due = svid.as_ref().is_some_and(|svid| (renew::due_at(svid, self.jitter)..svid.not_after).contains(&now));
-        let more = !is_stopped
-            && svid.as_ref().is_some_and(|svid| self.wants_more_roots((&principal, svid), (&line, &seen), now));
+        let due = svid.as_ref().is_some_and(|svid| self.schedule.renews(&life(svid), now));
+        let more =
+            !is_stopped && svid.as_ref().is_some_and(|svid| self.wants_more_roots(&principal, svid, &line, &seen, now));
         self.reissued(now);
-        let due = !is_stopped && (more || due && !self.held_off.contains(&now));
+        let due = !is_stopped && (more || due);
         if due {
-            let wish = (&principal, self.svid_life());
-            renew::renew(&self.scope, &self.node, wish, (&mut line.gateway, &line.known)).await?;
+            let wanted = self.svid_life();
+            renew::renew(&self.scope, &self.node, &principal, wanted, &mut line.gateway, &line.known).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
             tracing::info!("renewed the SVID");
         }
@@ -369,9 +328,10 @@ impl Agent {
         self.learn(&known);
         // The new SVID goes with a new connection.
         self.line = (!due).then_some(line);
-        self.plan_renewal(now, due)?;
-        let fresh = Status::from_disk(&self.scope)?;
-        self.options.tally.has_svid(fresh.svid_expires_at, self.renew_at);
+        let good = seat.svid()?.as_ref().map(life);
+        self.schedule.note(Event::SvidRead { good, renewed: due }, now);
+        let fresh = NodeStatus::from_disk(&self.scope)?;
+        self.options.tally.has_svid(fresh.svid_expires_at, self.schedule.renew_at());
         self.tell(|status| {
             status.svid_expires_at = fresh.svid_expires_at;
             status.state = fresh.state;
@@ -383,11 +343,10 @@ impl Agent {
     /// How long a gateway may keep this node waiting.
     fn patience(&self, now: Timestamp) -> Seconds {
         let policy = self.engine.current().map(|manifest| manifest.runs.sync).unwrap_or_default();
-        let usual = self.spread(policy.wait.min(self.options.check_in_every));
         let stopped = self.stop.now().map(|stop| stop.until);
-        let due = [self.renew_at, self.reissue_at(), self.engine.next_wake(now), stopped].into_iter().flatten().min();
-        let until = due.map_or(usual, |due| due.since(now)).min(usual);
-        if self.engine.is_on_trial() || self.trust_is_on_trial() { until.min(TRIAL_WAIT) } else { until }
+        let wake = [self.reissue_at(), self.engine.next_wake(now), stopped].into_iter().flatten().min();
+        let on_trial = self.engine.is_on_trial() || self.trust_is_on_trial();
+        self.schedule.patience(policy.wait, wake, on_trial, now)
     }
 
     fn svid_life(&self) -> Option<Seconds> {
@@ -399,7 +358,7 @@ impl Agent {
         self.options.tally.applies(&view);
         self.tell(|status| {
             status.applied = view;
-            status.refused.clone_from(&self.refused);
+            status.refused = self.offers.refused().cloned();
             status.gateways = gateways.into_iter().map(|gateway| gateway.address).collect();
         });
     }
@@ -410,8 +369,8 @@ impl Agent {
             Some(line) if self.stays(&line, &by) => Ok(line),
             Some(_) | None => {
                 let (gateway, known) = sync::connect(&self.scope, &by).await?;
-                self.listed = 0;
-                let first = self.first.clone();
+                self.offers.forget_listing();
+                let first = self.gateways.first().cloned();
                 self.remember_good(gateway.address().clone());
                 self.learn(&known);
                 let (rivals, suspended) = (known.mark(), suspensions::mark(&self.scope));
@@ -441,9 +400,11 @@ impl Agent {
             )
         );
         // Operators may want SVIDs to live shorter, or by another issuer: the node key gets a new one.
-        if doubted && !self.refused_svid {
-            let outdated = renew::is_outdated(&self.scope, &self.node, &self.gateways()).await;
-            self.refused_svid = outdated.unwrap_or(false);
+        if doubted
+            && !self.schedule.svid_is_refused()
+            && renew::is_outdated(&self.scope, &self.node, &self.gateways()).await.unwrap_or(false)
+        {
+            self.schedule.note(Event::SvidRefused, now);
         }
         let revoked = match &why {
             AskError::Revoked => true,
@@ -462,10 +423,8 @@ impl Agent {
             self.tell(|status| "revoked".clone_into(&mut status.state));
             return Err(AgentError::Revoked);
         }
-        self.failures = self.failures.saturating_add(1);
-        let wait = Seconds(1_u64 << self.failures.min(9)).min(LONGEST_WAIT);
-        let wait = self.spread(wait.min(self.options.check_in_every.max(Seconds(2))));
-        self.next_check_in = Some(now + wait);
+        self.schedule.note(Event::Failed, now);
+        let wait = self.schedule.backoff();
         let cure = why.clocks().map(Clocks::cure);
         let hint = cure.or_else(|| why.refusal().and_then(Refusal::hint).map(str::to_owned));
         // What was taken before it failed is so, and a head that grew old meanwhile is no smaller matter.
@@ -487,12 +446,7 @@ impl Agent {
         is_revoked(&self.scope, &gateways).await.unwrap_or(false)
     }
 
-    /// A tenth earlier or later, different on each node.
-    fn spread(&self, span: Seconds) -> Seconds {
-        Seconds((span.0 * (90 + u64::from(self.jitter) % 21) / 100).max(1))
-    }
-
-    fn tell(&self, change: impl FnOnce(&mut Status)) {
+    fn tell(&self, change: impl FnOnce(&mut NodeStatus)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

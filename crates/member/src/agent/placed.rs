@@ -6,10 +6,10 @@ use ground::clock;
 use identity::causes::describe;
 use identity::head::Placement;
 use identity::principal::Principal;
-use identity::time::{Seconds, Timestamp};
 use identity::verifier::Untrusted;
 use wire::known::Known;
 
+use crate::agent::schedule::life;
 use crate::agent::trust::{self, Seen};
 use crate::agent::{Agent, Line};
 use crate::ask::error::AskError;
@@ -40,8 +40,8 @@ impl Agent {
             return Ok(());
         }
         self.tell_damage(principal);
-        let wish = (principal, self.svid_life());
-        renew::renew(&self.scope, &self.node, wish, (&mut line.gateway, &line.known)).await
+        let wanted = self.svid_life();
+        renew::renew(&self.scope, &self.node, principal, wanted, &mut line.gateway, &line.known).await
     }
 
     /// Once, until there is another one.
@@ -67,33 +67,18 @@ impl Agent {
         }
     }
 
-    /// What is due again as soon as it was renewed comes from clocks that are apart: once in a while is enough then.
-    pub(super) fn plan_renewal(&mut self, now: Timestamp, renewed: bool) -> Result<(), AskError> {
-        let Some(svid) = self.scope.seat(&self.node.principal()).svid()? else {
-            self.renew_at = None;
-            return Ok(());
-        };
-        let due = renew::due_at(&svid, self.jitter);
-        if renewed && due <= now {
-            let tenth = Seconds(svid.not_after.since(svid.not_before).0 / 10);
-            self.held_off = now..now + tenth.max(self.options.check_in_every);
-        }
-        self.renew_at = Some(if self.held_off.contains(&now) { due.max(self.held_off.end) } else { due });
-        Ok(())
-    }
-
     fn is_due(&mut self, principal: &Principal, line: &Line, seen: &Seen) -> Result<bool, AskError> {
         let now = line.known.now(clock::now());
         let Some(svid) = self.scope.seat(principal).svid()?.filter(|svid| svid.is_good(now)) else {
             return Ok(true);
         };
-        let half = now >= renew::due_at(&svid, self.jitter) && !self.held_off.contains(&now);
+        let half = self.schedule.renews(&life(&svid), now);
         let (head, judged) = (&line.known.head.head, seen.judge(&line.known, &svid, now));
         // Operators may want SVIDs to live shorter. If nobody may issue it any more, a new one is not asked for.
         let lives_too_long = matches!(judged, Err(Untrusted::BeyondMandate(_)))
             && head.mandates.iter().any(|mandate| mandate.covers(principal));
         let outdated = lives_too_long || trust::makes_outdated(&judged);
-        Ok(half || outdated || self.wants_more_roots((principal, &svid), (line, seen), now))
+        Ok(half || outdated || self.wants_more_roots(principal, &svid, line, seen, now))
     }
 
     /// The head gives an SVID only for what the newest manifest places here. One that went back is not obeyed, but what it

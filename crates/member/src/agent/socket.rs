@@ -13,8 +13,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tunnel::control::question::{CallOutcome, CallerIdentity, ProbedWay, ServiceConnection, TunnelQuestion};
 
-use crate::agent::errand::{Answer, Desk, Errand, Request};
-use crate::agent::status::Status;
+use crate::agent::errand::{Desk, Errand, ErrandAnswer, Request};
+use crate::agent::status::NodeStatus;
 use crate::store::scope::Scope;
 
 /// Whoever says nothing for so long only wants the status.
@@ -115,12 +115,12 @@ impl Remote {
         remote.status().await.map(|_| remote)
     }
 
-    pub async fn status(&self) -> Option<Status> {
+    pub async fn status(&self) -> Option<NodeStatus> {
         self.exchange(None::<&Request>, Duration::from_secs(5)).await
     }
 
     /// Nothing if the agent ended, or does not understand.
-    pub async fn send(&self, errand: Errand) -> Option<Answer> {
+    pub async fn send(&self, errand: Errand) -> Option<ErrandAnswer> {
         self.exchange(Some(&Request::Sync(errand)), ANSWER_TIME).await
     }
 

@@ -21,7 +21,7 @@ use crate::store::waiting::Waiting;
 use crate::store::{refused, suspensions};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Status {
+pub struct NodeStatus {
     pub org: OrgName,
     pub org_id: OrgId,
     pub name: NodeName,
@@ -66,7 +66,7 @@ impl<'a> WaitingStatus<'a> {
     }
 }
 
-impl Status {
+impl NodeStatus {
     pub fn from_disk(scope: &Scope) -> Result<Self, ScopeError> {
         let node = scope.node()?;
         let known = scope.known()?;

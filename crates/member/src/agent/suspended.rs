@@ -8,6 +8,7 @@ use identity::time::Timestamp;
 use org::suspend::suspended::{Stopped, Suspended};
 
 use crate::agent::Agent;
+use crate::agent::schedule::Event;
 use crate::store::scope::{Scope, ScopeError};
 use crate::store::suspensions;
 
@@ -56,11 +57,10 @@ impl Agent {
         }
         if let Some(stop) = &now {
             tracing::error!("{stop}; other nodes refuse it and it gets no SVID until then; it ends by itself");
-            // Nothing is renewed meanwhile.
-            self.held_off = clock::now()..stop.until;
+            self.schedule.note(Event::Suspended { until: stop.until }, clock::now());
         } else {
             tracing::info!("this machine is no longer suspended");
-            (self.next_check_in, self.failures) = (None, 0);
+            self.schedule.note(Event::Roused, clock::now());
         }
         self.stop.said = now;
     }

@@ -8,7 +8,7 @@ use org::report::{Applied, Mark, Refused, Report, TrustTold, plain};
 use wire::known::Known;
 
 use crate::apply::view::ApplyView;
-use crate::ask::error::AskError;
+use crate::ask::error::{AskError, BadAnswer};
 use crate::store::scope::{NodeFile, Scope};
 
 /// A report but for its time: said again only if it says something else.
@@ -24,8 +24,10 @@ pub(crate) struct Told {
 
 pub(crate) fn of(
     node: &NodeFile,
-    (known, left): (&Known, Option<Mark>),
-    (view, trust): (&ApplyView, Option<TrustTold>),
+    known: &Known,
+    left: Option<Mark>,
+    view: &ApplyView,
+    trust: Option<TrustTold>,
     refused: Option<&Refused>,
 ) -> Told {
     let applied = match (&view.trial, &view.rolled_back, view.confirmed) {
@@ -43,6 +45,36 @@ pub(crate) fn of(
     };
     let head = Mark { version: known.head.head.version, digest: known.head.digest };
     Told { node: node.clone(), head, applied, refused: refused.cloned(), trust, left }
+}
+
+/// What gateways were told of this node, and when.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    last: Option<Told>,
+    at: Timestamp,
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Self { last: None, at: Timestamp::from_unix(0) }
+    }
+}
+
+impl Reports {
+    pub(crate) const fn last(&self) -> Option<&Told> {
+        self.last.as_ref()
+    }
+
+    pub(crate) fn told(&mut self, told: Told) {
+        self.last = Some(told);
+    }
+
+    /// Of two words within one second, told to two gateways, the second must be the later one to both.
+    pub(crate) fn next_at(&mut self, now: Timestamp) -> Timestamp {
+        let lately = self.at >= now && self.at.since(now) < Seconds::MINUTE;
+        self.at = if lately { self.at + Seconds(1) } else { now };
+        self.at
+    }
 }
 
 /// So long the operators can read that a gateway lied, also after another one told the truth.
@@ -68,8 +100,7 @@ impl Told {
             trust: self.trust.clone(),
             left: self.left,
         };
-        let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
-        let envelope = Envelope::seal(Some(self.node.org_id), &report).map_err(|why| bad(&why))?;
-        envelope.signed(&node_key).map_err(|why| bad(&why))
+        let envelope = Envelope::seal(Some(self.node.org_id), &report).map_err(BadAnswer::from)?;
+        Ok(envelope.signed(&node_key).map_err(BadAnswer::Key)?)
     }
 }

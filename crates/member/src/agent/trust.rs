@@ -10,12 +10,13 @@ use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::{NodeName, Principal};
-use identity::time::{Seconds, Timestamp};
+use identity::time::Timestamp;
 use identity::verifier::{self, Side, Standard, Untrusted};
 use manifest::stored::Confirm;
 use pki_types::CertificateDer;
 use wire::known::Known;
 
+use crate::agent::schedule::Event;
 use crate::agent::{Agent, Line};
 use crate::apply::engine::Urge;
 use crate::apply::trial::Outcome;
@@ -87,7 +88,7 @@ impl Agent {
             Ok((on_trial, went_back)) => {
                 self.trust.on_trial = on_trial;
                 if went_back {
-                    (self.failures, self.next_check_in) = (0, None);
+                    self.schedule.note(Event::Roused, clock::now());
                 }
             }
             Err(why) => self.trust.problem = Some(describe(&why)),
@@ -105,7 +106,7 @@ impl Agent {
         let kept = async {
             if self.trust.head != Some(known.head.digest) || urge.is_some() {
                 let trying = self.trying(urge);
-                trust::take(&self.scope, (&mut line.gateway, &known), trying).await?;
+                trust::take(&self.scope, &mut line.gateway, &known, trying).await?;
                 self.order_svids(&known)?;
                 (self.trust.endpoint, self.trust.identity) = (None, None);
                 self.trust.head = Some(known.head.digest);
@@ -210,8 +211,10 @@ impl Agent {
     /// come at once, and nobody is asked twice for what it cannot do.
     pub(super) fn wants_more_roots(
         &mut self,
-        (principal, svid): (&Principal, &Svid),
-        (line, seen): (&Line, &Seen),
+        principal: &Principal,
+        svid: &Svid,
+        line: &Line,
+        seen: &Seen,
         now: Timestamp,
     ) -> bool {
         // A new SVID goes with a new connection, and what is on trial may go back: the line that holds is kept until then.
@@ -227,8 +230,7 @@ impl Agent {
         if self.trust.best.get(principal) == Some(&asked) {
             return false;
         }
-        let spread = Seconds(self.options.check_in_every.0.saturating_mul(u64::from(self.jitter)) / 256);
-        let at = *self.trust.reissue_at.get_or_insert(now + spread);
+        let at = *self.trust.reissue_at.get_or_insert(self.schedule.reissue_at(now));
         if now >= at {
             self.trust.best.insert(principal.clone(), asked);
             return true;

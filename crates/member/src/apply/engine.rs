@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use crate::apply::probe;
 use crate::apply::record::{self, Found};
 use crate::apply::stage::{FOLDER, Kept, Shelf, StageError};
-use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Terms, Trial};
+use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Trial, TrialTerms};
 use crate::apply::view::{self, ApplyView};
 
 /// Checks that failed are made again after this time, and those that passed while something else is waited for.
@@ -394,10 +394,10 @@ pub(super) fn offer_of(manifest: &Manifest, confirmed: Option<&Manifest>, offere
 }
 
 /// An open connection says nothing about other gateways than the one at its end.
-fn terms(runs: &Runs, confirmed: Option<&Runs>, urged: Option<Urge>) -> Terms {
+fn terms(runs: &Runs, confirmed: Option<&Runs>, urged: Option<Urge>) -> TrialTerms {
     let within = urged.and_then(|urge| urge.within).unwrap_or(runs.apply.deadline);
     let fresh = confirmed.is_none_or(|confirmed| confirmed.gateways != runs.gateways);
-    Terms { confirm: runs.apply.confirm, fresh, within }
+    TrialTerms { confirm: runs.apply.confirm, fresh, within }
 }
 
 fn digest_of(runs: &Runs) -> Digest {

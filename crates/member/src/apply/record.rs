@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ground::file::{self, Access, FileError};
+use ground::file::{self, FileAccess, FileError};
 use identity::id::Digest;
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub(crate) fn load(folder: &Path) -> Result<Found, FileError> {
 
 pub(crate) fn save(folder: &Path, standing: &Standing) -> Result<(), FileError> {
     let record = Record { schema: SCHEMA, sum: sum(standing), standing: standing.clone() };
-    file::write(&folder.join(NAME), &serde_json::to_vec_pretty(&record).unwrap_or_default(), Access::Private)
+    file::write(&folder.join(NAME), &serde_json::to_vec_pretty(&record).unwrap_or_default(), FileAccess::Private)
 }
 
 fn sum(standing: &Standing) -> Digest {
@@ -55,14 +55,14 @@ mod tests {
     use manifest::stored::Confirm;
 
     use super::*;
-    use crate::apply::trial::{Failed, Item, Terms, Trial, Why};
+    use crate::apply::trial::{Failed, Item, Trial, TrialTerms, Why};
 
     fn item(n: u8) -> Item {
         Item { digest: Digest([n; 32]), runs: Digest([n + 100; 32]) }
     }
 
     fn standing() -> Standing {
-        let terms = Terms { confirm: Confirm::Operator, fresh: false, within: Seconds(300) };
+        let terms = TrialTerms { confirm: Confirm::Operator, fresh: false, within: Seconds(300) };
         let at = Timestamp::from_unix(1_800_000_000);
         Standing {
             head: 7,

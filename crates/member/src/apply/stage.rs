@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ground::file::{self, Access, FileError};
+use ground::file::{self, FileAccess, FileError};
 use identity::id::Digest;
 use manifest::stored::{BadManifest, Delivered, Manifest};
 
@@ -156,10 +156,10 @@ fn write_all(draft: &Path, manifest: &Manifest, bytes: &[u8]) -> Result<(), File
             folder.push(part);
             file::make_private_folder(&folder)?;
         }
-        let access = if delivered.executable { Access::Program } else { Access::Private };
+        let access = if delivered.executable { FileAccess::Program } else { FileAccess::Private };
         file::write(&path, &delivered.content.0, access)?;
     }
-    file::write(&draft.join(MANIFEST), bytes, Access::Private)
+    file::write(&draft.join(MANIFEST), bytes, FileAccess::Private)
 }
 
 fn is_folder(path: &Path) -> bool {

@@ -25,7 +25,7 @@ pub struct Item {
 /// What confirms an item, and in which time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Terms {
+pub struct TrialTerms {
     pub confirm: Confirm,
     /// Only a connection that was made under the new state counts: trust, identity or program changed.
     pub fresh: bool,
@@ -37,7 +37,7 @@ pub struct Offer {
     pub item: Item,
     /// Of the head that names the item. Older heads offer nothing.
     pub head: u64,
-    pub terms: Terms,
+    pub terms: TrialTerms,
     /// A person wants it: also what went back before, and with a time of its own.
     pub urged: bool,
 }
@@ -61,7 +61,7 @@ pub struct Standing {
 #[serde(deny_unknown_fields)]
 pub struct Trial {
     pub item: Item,
-    pub terms: Terms,
+    pub terms: TrialTerms,
     pub started: Timestamp,
     /// Time spent until `seen`.
     pub spent: Seconds,
@@ -303,8 +303,8 @@ impl Standing {
 }
 
 impl Trial {
-    pub fn begin(item: Item, terms: Terms, now: Timestamp) -> Self {
-        let terms = Terms { within: terms.within.max(Seconds(1)), ..terms };
+    pub fn begin(item: Item, terms: TrialTerms, now: Timestamp) -> Self {
+        let terms = TrialTerms { within: terms.within.max(Seconds(1)), ..terms };
         let evidence = Evidence::default();
         Self { item, terms, started: now, spent: Seconds(0), seen: now, consented: false, evidence }
     }

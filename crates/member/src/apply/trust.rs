@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use wire::known::Known;
 
 use crate::apply::record::{self, Found};
-use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Terms, Trial};
+use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Trial, TrialTerms};
 use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{Scope, ScopeError, read_json, write_json};
 
@@ -173,13 +173,14 @@ impl<D: InDomain> Trusting<D> {
         scope: &Scope,
         head: &Head,
         bundles: Vec<Bundle<D>>,
-        (trying, now): (Trying, Timestamp),
+        trying: Trying,
+        now: Timestamp,
     ) -> Result<Outcome, ScopeError> {
         if self.standing.confirmed.is_none() {
             self.number(head, &bundles, now)?;
         }
         let adds = self.adds(&bundles);
-        let terms = Terms {
+        let terms = TrialTerms {
             confirm: if trying.offline { Confirm::Offline } else { Confirm::Auto },
             fresh: true,
             within: trying.within,

@@ -2,7 +2,7 @@
 
 use ground::clock;
 use identity::key::Sign as _;
-use wire::connect::{Anchor, Believed, CallError, Gateway};
+use wire::connect::{Anchor, Believed, CallError, GatewayAddress};
 use wire::known::Known;
 use wire::tls::OwnSvid;
 
@@ -13,7 +13,7 @@ use crate::ask::trust;
 use crate::store::scope::Scope;
 
 /// Did the operators revoke this machine's key? The signed head, which any stranger may read, says so.
-pub async fn is_revoked(scope: &Scope, gateways: &[Gateway]) -> Result<bool, AskError> {
+pub async fn is_revoked(scope: &Scope, gateways: &[GatewayAddress]) -> Result<bool, AskError> {
     let (_, known) = call_known(scope, gateways, None).await?;
     Ok(known.head.head.revocations.node_keys.contains(&scope.node_key()?.public().digest()))
 }
@@ -21,7 +21,7 @@ pub async fn is_revoked(scope: &Scope, gateways: &[Gateway]) -> Result<bool, Ask
 /// As a node that knows its org; what was learned is kept before it is used.
 pub async fn call_known(
     scope: &Scope,
-    gateways: &[Gateway],
+    gateways: &[GatewayAddress],
     own: Option<&OwnSvid>,
 ) -> Result<(Believed, Known), AskError> {
     let mut known = scope.known()?.ok_or(AskError::NotJoined)?;
@@ -29,20 +29,20 @@ pub async fn call_known(
     let expect = keep::expect(scope, &known)?;
     let mut moved = false;
     let mut believed =
-        Box::pin(try_each(gateways, &expect, own, (Anchor::Known(&known, tip.as_ref()), &mut moved))).await;
+        Box::pin(try_each(gateways, &expect, own, Anchor::Known(&known, tip.as_ref()), &mut moved)).await;
     if believed.is_err()
         && moved
         && let Some(newer) = Box::pin(trust::come_home(scope, gateways, &known)).await?
     {
         known = newer;
         let expect = keep::expect(scope, &known)?;
-        believed = Box::pin(try_each(gateways, &expect, own, (Anchor::Known(&known, tip.as_ref()), &mut moved))).await;
+        believed = Box::pin(try_each(gateways, &expect, own, Anchor::Known(&known, tip.as_ref()), &mut moved)).await;
     }
     if let Err(AskError::Call(CallError::Knowledge { source, .. })) = &believed {
         keep_in_sight(scope, known.heed(source, known.now(clock::now())))?;
     }
     if let Err(AskError::Call(refused @ CallError::NotAccepted { .. })) = believed {
-        return Err(explain(scope, (gateways, &known), own, refused).await.into());
+        return Err(explain(scope, gateways, &known, own, refused).await.into());
     }
     let (mut believed, newer) = believed?;
     if newer.says_more_than(&known) {
@@ -55,12 +55,12 @@ pub async fn call_known(
 /// The gateway tells no more than an alert: this side adds what it knows of its own certificate.
 async fn explain(
     scope: &Scope,
-    (gateways, known): (&[Gateway], &Known),
+    gateways: &[GatewayAddress],
+    known: &Known,
     own: Option<&OwnSvid>,
     refused: CallError,
 ) -> CallError {
-    let at =
-        |gateway: &&Gateway| matches!(&refused, CallError::NotAccepted { address, .. } if gateway.address == *address);
+    let at = |gateway: &&GatewayAddress| matches!(&refused, CallError::NotAccepted { address, .. } if gateway.address == *address);
     let (Some(own), Some(gateway)) = (own, gateways.iter().find(at)) else {
         return refused;
     };

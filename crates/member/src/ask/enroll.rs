@@ -1,5 +1,7 @@
 //! Joining: from an invite code to a member, whatever is lost on the way.
 
+mod joining;
+
 use std::time::{Duration, Instant};
 
 use ground::{clock, random};
@@ -14,14 +16,15 @@ use org::invite::admission::{Claim, Purpose, Transcript};
 use org::invite::code::{InviteCode, Ticket};
 use org::invite::words::Words;
 use org::refusal::Refusal;
-use wire::connect::{Anchor, Believed, CallError, Gateway};
+use wire::connect::{Anchor, Believed, CallError, GatewayAddress};
 use wire::enroll::{Challenge, EnrollRequest, Issued};
 use wire::known::Known;
 use wire::permit::Ask;
 use wire::tls::Expect;
 use wire::trust::Trust;
 
-use crate::ask::error::{AskError, with_clocks};
+use self::joining::{Action, Backoff, Event, Joining, Moment, ROUND};
+use crate::ask::error::{AskError, BadAnswer, with_clocks};
 use crate::ask::facts::facts;
 use crate::ask::reach::believe_one_of;
 use crate::ask::svid::{Asking, check_offer};
@@ -29,15 +32,6 @@ use crate::ask::{sync, trust};
 use crate::store::scope::word::LastGood;
 use crate::store::scope::{NodeFile, Scope, Wish};
 use crate::store::waiting::Waiting;
-
-/// Tries this often while gateways cannot be reached or break off.
-const ATTEMPTS: u32 = 6;
-/// Whoever waits for a person tries for ever, but no oftener than this while no gateway answers.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Asked again no sooner than this, whatever a gateway answers.
-const SHORTEST_ROUND: Duration = Duration::from_secs(1);
-/// Within a stranger's connection, with time to spare for what comes before.
-const ROUND: Seconds = Seconds(40);
 
 /// What the machine shows beside its own key: the code, and its old node key if it was reinstalled; that is kept until it
 /// is a member, so that it need not be shown twice.
@@ -64,46 +58,48 @@ pub async fn join(
     patience: Option<Duration>,
     mut tell: impl FnMut(Step<'_>),
 ) -> Result<NodeFile, AskError> {
-    let code = shown.code;
     let fresh = !scope.path("node.key").exists();
     let wish = &settled(scope, wish)?;
     let begun = Instant::now();
     let left = || patience.map_or(Duration::from_secs(ROUND.0), |patience| patience.saturating_sub(begun.elapsed()));
-    let (mut pause, mut attempt) = (Duration::from_millis(300), 1);
-    // What the last answer was: nothing so far, or that it waits. After a lost one, neither is known.
-    let (mut unheard, mut waits, mut told) = (true, scope.waiting()?.is_some(), false);
+    let mut joining = Joining::begin(fresh, scope.waiting()?.is_some());
     let node = loop {
         let round = Instant::now();
-        let wait = waits.then(|| ROUND.min(Seconds(left().as_secs())));
-        match try_join(scope, shown, wish, wait, &mut tell).await {
-            Ok(node) => break node,
-            Err(AskError::Waits { claim }) => {
-                let waiting = keep_waiting(scope, code, wish, claim)?;
-                if !std::mem::replace(&mut told, true) {
-                    tell(Step::Waits(&waiting));
+        let tried = try_join(scope, shown, wish, joining.patience(left()), &mut tell).await;
+        let waiting = match &tried {
+            Err(AskError::Waits { claim }) => Some(keep_waiting(scope, shown.code, wish, *claim)?),
+            _ => None,
+        };
+        let unused = !scope.path("wish.json").exists();
+        let moment = Moment { left: left(), round: round.elapsed(), unused };
+        let action;
+        (joining, action) = joining.step(event(&tried), moment);
+        if let (Some(waiting), Action::Ask { tell: true, .. } | Action::Leave { tell: true }) = (&waiting, action) {
+            tell(Step::Waits(waiting));
+        }
+        match (action, tried) {
+            (_, Ok(node)) => break node,
+            (Action::Ask { after, .. }, Err(why)) => {
+                if !matches!(why, AskError::Waits { .. }) {
+                    tell(Step::Doing(&format!("{why}; trying again")));
                 }
-                if wait.is_some() && left().is_zero() {
-                    return Err(AskError::Waits { claim });
-                }
-                if wait.is_some_and(|wait| wait.0 > 0) {
-                    tokio::time::sleep(SHORTEST_ROUND.saturating_sub(round.elapsed())).await;
-                }
-                (pause, attempt) = (Duration::from_millis(300), 1);
-                (unheard, waits) = (false, true);
+                tokio::time::sleep(after).await;
             }
-            Err(AskError::Call(why))
-                if why.is_worth_retrying() && (attempt < ATTEMPTS || waits && !left().is_zero()) =>
-            {
-                tell(Step::Doing(&format!("{why}; trying again")));
-                tokio::time::sleep(pause).await;
-                (attempt, pause) = (attempt.saturating_add(1), (pause * 2).min(LONGEST_PAUSE));
-                unheard = false;
-            }
-            Err(why) => return Err(give_up(scope, why, (fresh, unheard, waits))),
+            (Action::GiveUp { wipe, in_vain }, Err(why)) => return Err(give_up(scope, why, wipe, in_vain)),
+            (Action::Leave { .. } | Action::ComeBack, Err(why)) => return Err(why),
         }
     };
     tell(Step::Doing("admitted; coming back as a member"));
     come_back(scope, node).await
+}
+
+fn event(tried: &Result<NodeFile, AskError>) -> Event {
+    match tried {
+        Ok(_) => Event::Admitted,
+        Err(AskError::Waits { .. }) => Event::Waits,
+        Err(AskError::Call(why)) if why.is_worth_retrying() => Event::Lost,
+        Err(why) => why.refusal().map_or(Event::Failed, |refusal| Event::Refused(refusal.into())),
+    }
 }
 
 /// What a machine that waits remembers of it. Its own claim has the words, whatever the gateway says.
@@ -124,44 +120,17 @@ fn keep_waiting(scope: &Scope, code: &InviteCode, wish: &Wish, claim: Digest) ->
     Ok(waiting)
 }
 
-/// Leaves nothing behind that is of no use any more.
-fn give_up(scope: &Scope, why: AskError, (fresh, unheard, waits): (bool, bool, bool)) -> AskError {
-    let refusal = why.refusal();
-    // Nothing was asked with the keys of this folder, or the first answer was a clear no: it is of no use.
-    let unused = !scope.path("wish.json").exists();
-    let refused = unheard && refusal.is_some_and(is_a_no);
-    // It was never let in, and as what it is it never will be.
-    let over = match refusal {
-        Some(Refusal::Denied) => true,
-        Some(Refusal::NameTaken { .. }) => waits,
-        _ => false,
-    };
-    if over || fresh && (unused || refused) {
+fn give_up(scope: &Scope, why: AskError, wipe: bool, in_vain: bool) -> AskError {
+    if wipe {
         let _ = scope.wipe();
     }
     match why {
-        AskError::Call(CallError::Refused(refusal)) | AskError::OtherTime { refusal, .. }
-            if waits && ends(&refusal) =>
-        {
-            // The next code is another one; the node key may stay.
+        AskError::Call(CallError::Refused(refusal)) | AskError::OtherTime { refusal, .. } if in_vain => {
             let _ = scope.forget_waiting();
             AskError::WaitedInVain(refusal)
         }
         why => why,
     }
-}
-
-/// The invite is over, and with it the wait.
-const fn ends(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::InviteExpired { .. } | Refusal::InviteRevoked | Refusal::InviteUsedUp { .. })
-}
-
-/// A clear no, in which nothing was spent. The others leave open what happened.
-const fn is_a_no(refusal: &Refusal) -> bool {
-    !matches!(
-        refusal,
-        Refusal::Busy { .. } | Refusal::Failed { .. } | Refusal::Waiting | Refusal::AwaitingApproval { .. }
-    )
 }
 
 /// A join that was interrupted goes on as what it began as.
@@ -177,22 +146,18 @@ fn settled(scope: &Scope, wish: &Wish) -> Result<Wish, AskError> {
 
 /// The return over mTLS that makes a node a member; also finishes a join that was interrupted.
 pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, AskError> {
-    let gateways: Vec<Gateway> = scope.addresses(&node, clock::now())?.into_iter().map(Gateway::from).collect();
-    let mut wait = Duration::from_millis(300);
-    let mut attempt = 1;
-    loop {
-        match sync::check_in_once(scope, &gateways).await {
-            Ok(_) => break,
-            // Another gateway may not have heard yet of whom the first one let in.
-            Err(AskError::Call(why))
-                if attempt < ATTEMPTS
-                    && (why.is_worth_retrying() || matches!(why, CallError::Refused(Refusal::NotAdmitted))) =>
-            {
-                tokio::time::sleep(wait).await;
-                (attempt, wait) = (attempt + 1, wait * 2);
-            }
-            Err(why) => return Err(why),
-        }
+    let gateways: Vec<GatewayAddress> =
+        scope.addresses(&node, clock::now())?.into_iter().map(GatewayAddress::from).collect();
+    let mut backoff = Backoff::new();
+    while let Err(why) = sync::check_in_once(scope, &gateways).await {
+        // Another gateway may not have heard yet of whom the first one let in.
+        let later =
+            |call: &CallError| call.is_worth_retrying() || matches!(call, CallError::Refused(Refusal::NotAdmitted));
+        let pause = match &why {
+            AskError::Call(call) if later(call) => backoff.next(false),
+            _ => None,
+        };
+        tokio::time::sleep(pause.ok_or(why)?).await;
     }
     node.joined = true;
     scope.save_node(&node)?;
@@ -210,7 +175,7 @@ async fn try_join(
 ) -> Result<NodeFile, AskError> {
     let (mut unsure, mut last) = (None, AskError::NoGateway);
     for address in &shown.code.gateways {
-        match try_join_at(scope, (shown, Gateway::from(address.clone())), wish, wait, tell).await {
+        match try_join_at(scope, shown, GatewayAddress::from(address.clone()), wish, wait, tell).await {
             Ok(node) => return Ok(node),
             Err(AskError::Call(why)) if why.is_worth_retrying() => unsure = Some(why),
             Err(why) if is_only_here(&why) => last = why,
@@ -241,7 +206,8 @@ const fn is_only_here(why: &AskError) -> bool {
 
 async fn try_join_at(
     scope: &Scope,
-    (shown, gateway): (Shown<'_>, Gateway),
+    shown: Shown<'_>,
+    gateway: GatewayAddress,
     wish: &Wish,
     wait: Option<Seconds>,
     tell: &mut impl FnMut(Step<'_>),
@@ -254,7 +220,7 @@ async fn try_join_at(
     let Trust { identity, endpoint } = gateway.trust(&known).await?;
 
     if known.founding.record.name != code.name {
-        return Err(AskError::BadAnswer("the org is called otherwise than the code says".to_owned()));
+        return Err(BadAnswer::OtherName.into());
     }
     let known = not_behind(scope, known)?;
     if matches!(code.ticket, Ticket::Machine { .. }) {
@@ -283,12 +249,12 @@ async fn try_join_at(
     let asking = Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key };
     let pending = scope.seat(&principal).pending()?;
     tell(Step::Doing(&format!("proving the invite as `{}`", wish.name)));
-    let proven = prove(&mut gateway, (shown, &claim), asking, &pending, wait).await;
+    let proven = prove(&mut gateway, shown, &claim, asking, &pending, wait).await;
     let issued = proven.map_err(|why| with_clocks(why, &gateway, &known))?;
 
     let admitted = asking.check_admission(&issued)?;
     if admitted.claim != claim {
-        return Err(AskError::BadAnswer("the admission says something else than the claim".to_owned()));
+        return Err(BadAnswer::OtherClaim.into());
     }
     let roots = Roots::from_certificates(
         identity.iter().map(Bundle::roots).flat_map(|roots| roots.certificates().to_vec()).collect(),
@@ -329,7 +295,7 @@ async fn try_join_at(
 fn not_behind(scope: &Scope, known: Known) -> Result<Known, AskError> {
     if let Some(before) = scope.known()?.filter(|before| before.org() == known.org()) {
         let advanced = before.advance(&known.chain, Some(&known.head_envelope), before.now(clock::now()));
-        return advanced.map_err(|why| AskError::BadAnswer(why.to_string()));
+        return Ok(advanced.map_err(|why| BadAnswer::Behind(Box::new(why)))?);
     }
     Ok(known)
 }
@@ -338,25 +304,24 @@ fn not_behind(scope: &Scope, known: Known) -> Result<Known, AskError> {
 /// also tells of itself, and lets the gateway wait.
 async fn prove(
     gateway: &mut Believed,
-    (shown, claim): (Shown<'_>, &Claim),
+    shown: Shown<'_>,
+    claim: &Claim,
     asking: Asking<'_>,
     pending: &crate::store::scope::Pending,
     wait: Option<Seconds>,
 ) -> Result<Issued, AskError> {
-    let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
     let (invite_key, node_key): (_, &P256Key) = (shown.code.ticket.key(shown.code.org), asking.node_key);
     let challenge: Challenge = gateway.ask(Ask::Challenge, &()).await?;
     check_offer(gateway, &challenge, asking.known)?;
-    let challenge_bytes: [u8; 32] =
-        challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
+    let challenge_bytes: [u8; 32] = challenge.challenge.0.as_slice().try_into().map_err(|_| BadAnswer::Challenge)?;
     let svid = asking.request(pending, challenge.not_after)?;
-    let mut envelope = Envelope::seal(Some(asking.known.org()), claim).map_err(|why| bad(&why))?;
+    let mut envelope = Envelope::seal(Some(asking.known.org()), claim).map_err(BadAnswer::from)?;
     if let Some(key) = &invite_key {
-        envelope.sign(key).map_err(|why| bad(&why))?;
+        envelope.sign(key).map_err(BadAnswer::Key)?;
     }
-    envelope.sign(node_key).map_err(|why| bad(&why))?;
+    envelope.sign(node_key).map_err(BadAnswer::Key)?;
     if let Some(key) = shown.old_key {
-        envelope.sign(key).map_err(|why| bad(&why))?;
+        envelope.sign(key).map_err(BadAnswer::Key)?;
     }
     let nonce: [u8; 32] = random::bytes()?;
     let transcript = Transcript::new(
@@ -368,16 +333,16 @@ async fn prove(
     );
     let by_invite = invite_key.as_ref().map(|key| transcript.sign(Purpose::Enroll, key));
     let facts = wait.map(|_| Envelope::seal(Some(asking.known.org()), &facts(envelope.digest())));
-    let facts = facts.transpose().map_err(|why| bad(&why))?.map(|facts| facts.signed(node_key));
+    let facts = facts.transpose().map_err(BadAnswer::from)?.map(|facts| facts.signed(node_key));
     let digest = envelope.digest();
     let wait = wait.unwrap_or(Seconds(0));
     let request = EnrollRequest {
-        facts: facts.transpose().map_err(|why| bad(&why))?,
+        facts: facts.transpose().map_err(BadAnswer::Key)?,
         wait,
         claim: envelope,
         nonce: Bytes(nonce.to_vec()),
-        by_invite: by_invite.transpose().map_err(|why| bad(&why))?,
-        by_node: transcript.sign(Purpose::Enroll, node_key).map_err(|why| bad(&why))?,
+        by_invite: by_invite.transpose().map_err(BadAnswer::Key)?,
+        by_node: transcript.sign(Purpose::Enroll, node_key).map_err(BadAnswer::Key)?,
         svid,
     };
     match gateway.ask_patiently(Ask::Enroll, &request, wait).await {

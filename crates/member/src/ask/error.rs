@@ -1,8 +1,14 @@
 //! Why asking a gateway did not bring what was asked for.
 
+use identity::certificate::BadCertificate;
+use identity::envelope::BadEnvelope;
+use identity::key::BadKey;
 use identity::members::BadListing;
+use identity::principal::NodeName;
 use identity::time::Timestamp;
+use identity::verifier::Untrusted;
 use manifest::stored::BadManifest;
+use org::ledger::evidence::BadEvidence;
 use org::refusal::Refusal;
 use wire::connect::clocks::Clocks;
 use wire::connect::{Believed, CallError};
@@ -20,7 +26,7 @@ pub enum AskError {
     #[error("this machine is not a member yet: join first")]
     NotJoined,
     #[error("a join as `{begun}` was begun here and is not finished")]
-    OtherWish { begun: identity::principal::NodeName },
+    OtherWish { begun: NodeName },
     #[error("an operator must approve this machine first")]
     Waits { claim: identity::id::Digest },
     #[error("nobody approved this machine in time")]
@@ -28,7 +34,7 @@ pub enum AskError {
     #[error("no gateway is known")]
     NoGateway,
     #[error("what the gateway sent does not hold: {0}")]
-    BadAnswer(String),
+    BadAnswer(BadAnswer),
     #[error("the gateway offers an SVID until {until}, {}: {clocks}", if *over { "which is over here" } else { "longer than its mandate allows" })]
     Untimely { until: Timestamp, over: bool, clocks: Box<Clocks> },
     #[error("the gateway says no by another time than it is here: {clocks}")]
@@ -53,6 +59,61 @@ pub enum AskError {
     Revoked,
     #[error(transparent)]
     NoRandomness(#[from] ground::random::NoRandomness),
+}
+
+/// What does not hold of what a gateway sent, or of what this machine would have answered.
+#[derive(Debug, thiserror::Error)]
+pub enum BadAnswer {
+    #[error("the org is called otherwise than the code says")]
+    OtherName,
+    #[error("the challenge is not 32 bytes")]
+    Challenge,
+    #[error(
+        "the certificate: {why}{}",
+        if why.moment().is_some() { ": is the gateway's clock right, and this one?" } else { "" }
+    )]
+    Certificate { why: Box<Untrusted> },
+    #[error("the certificate is for somebody else")]
+    OthersCertificate,
+    #[error("the admission: {0}")]
+    Admission(Box<BadEvidence>),
+    #[error("the admission: {0}")]
+    AdmissionEnvelope(Box<BadEnvelope>),
+    #[error("the admission is not by a mandated gateway")]
+    UnmandatedAdmission,
+    #[error("the admission is another machine's")]
+    OthersAdmission,
+    #[error("the admission says something else than the claim")]
+    OtherClaim,
+    #[error("it names a manifest and does not send it")]
+    NoManifest,
+    #[error("it does not say how this node is listed")]
+    Unlisted,
+    #[error("the roots in the tree are not taken: {0}")]
+    TreeRoots(&'static str),
+    #[error("version {version} of the `identity` bundle has no certificate for the issuing key of `{gateway}`")]
+    Uncertified { version: u64, gateway: NodeName },
+    /// Beside what this folder knew before.
+    #[error("{0}")]
+    Behind(Box<BadKnowledge>),
+    #[error("{0}")]
+    Request(BadCertificate),
+    #[error("{0}")]
+    Envelope(Box<BadEnvelope>),
+    #[error("{0}")]
+    Key(BadKey),
+}
+
+impl From<BadAnswer> for AskError {
+    fn from(why: BadAnswer) -> Self {
+        Self::BadAnswer(why)
+    }
+}
+
+impl From<BadEnvelope> for BadAnswer {
+    fn from(why: BadEnvelope) -> Self {
+        Self::Envelope(Box::new(why))
+    }
 }
 
 impl AskError {

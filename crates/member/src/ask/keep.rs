@@ -33,7 +33,8 @@ pub(crate) fn notice(scope: &Scope, known: &Known, recovery: &Envelope) -> Resul
 pub(crate) fn keep_the_rest(
     scope: &Scope,
     known: &Known,
-    (why, beside): (&BadKnowledge, &[Envelope]),
+    why: &BadKnowledge,
+    beside: &[Envelope],
     now: Timestamp,
 ) -> Result<bool, AskError> {
     let heard = known.hear(beside, now);

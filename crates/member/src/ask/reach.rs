@@ -1,7 +1,7 @@
 //! Reaching a gateway: each in turn, by the one way that `wire::connect` knows.
 
 use identity::verifier::Untrusted;
-use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
+use wire::connect::{Anchor, Believed, CallError, GatewayAddress, Provisional};
 use wire::known::Known;
 use wire::tls::{Expect, OwnSvid};
 
@@ -9,20 +9,21 @@ use crate::ask::error::AskError;
 
 /// Believes the first gateway that can be believed. The last failure is told if none can.
 pub async fn believe_one_of(
-    gateways: &[Gateway],
+    gateways: &[GatewayAddress],
     expect: &Expect,
     own: Option<&OwnSvid>,
     anchor: Anchor<'_>,
 ) -> Result<(Believed, Known), AskError> {
-    try_each(gateways, expect, own, (anchor, &mut false)).await
+    try_each(gateways, expect, own, anchor, &mut false).await
 }
 
 /// `moved` says whether one of them may only have another root than is known here.
 pub(crate) async fn try_each(
-    gateways: &[Gateway],
+    gateways: &[GatewayAddress],
     expect: &Expect,
     own: Option<&OwnSvid>,
-    (anchor, moved): (Anchor<'_>, &mut bool),
+    anchor: Anchor<'_>,
+    moved: &mut bool,
 ) -> Result<(Believed, Known), AskError> {
     let mut last = None;
     for gateway in gateways {

@@ -4,27 +4,29 @@ use ground::{clock, random};
 use identity::causes::describe;
 use identity::principal::Principal;
 use identity::text::Bytes;
-use identity::time::{Seconds, Timestamp};
+use identity::time::Seconds;
 use identity::verifier::{self, Side, Standard};
 use org::invite::admission::{Purpose, Transcript};
 use org::refusal::Refusal;
-use wire::connect::{Believed, Gateway};
+use wire::connect::{Believed, GatewayAddress};
 use wire::enroll::{Challenge, Issued, RenewRequest, ReturnRequest};
 use wire::known::Known;
 use wire::permit::Ask;
 
 use crate::ask::call::call_known;
-use crate::ask::error::{AskError, with_clocks};
+use crate::ask::error::{AskError, BadAnswer, with_clocks};
 use crate::ask::keep::identity_roots;
 use crate::ask::svid::{Asking, check_offer};
-use crate::store::scope::{NodeFile, Scope, Svid};
+use crate::store::scope::{NodeFile, Scope};
 
 /// Renews one principal's SVID over an open mTLS connection.
 pub async fn renew(
     scope: &Scope,
     node: &NodeFile,
-    (principal, life): (&Principal, Option<Seconds>),
-    (gateway, known): (&mut Believed, &Known),
+    principal: &Principal,
+    life: Option<Seconds>,
+    gateway: &mut Believed,
+    known: &Known,
 ) -> Result<(), AskError> {
     let node_key = scope.node_key()?;
     let asking = Asking { known, principal, node: &node.name, node_key: &node_key };
@@ -45,7 +47,7 @@ pub async fn renew(
 }
 
 /// Comes back after the SVID expired. Whoever cannot issue, or issues what is not believed, is not the last to be asked.
-pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> Result<(), AskError> {
+pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[GatewayAddress]) -> Result<(), AskError> {
     let (mut left, mut told) = (gateways.to_vec(), None);
     loop {
         let (gateway, known) = match call_known(scope, &left, None).await {
@@ -53,7 +55,7 @@ pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> 
             Err(why) => return Err(told.unwrap_or(why)),
         };
         let asked = gateway.address().clone();
-        match come_back_at(scope, node, (gateway, known)).await {
+        match come_back_at(scope, node, gateway, known).await {
             Err(why) if is_only_there(&why) => {
                 tracing::debug!(gateway = %asked, why = describe(&why), "no certificate from there");
                 left.retain(|gateway| gateway.address != asked);
@@ -76,19 +78,17 @@ const fn is_only_there(why: &AskError) -> bool {
 }
 
 /// A full proof, by admission and node key.
-async fn come_back_at(scope: &Scope, node: &NodeFile, (mut gateway, known): (Believed, Known)) -> Result<(), AskError> {
+async fn come_back_at(scope: &Scope, node: &NodeFile, mut gateway: Believed, known: Known) -> Result<(), AskError> {
     let node_key = scope.node_key()?;
     let principal = node.principal();
     let asking = Asking { known: &known, principal: &principal, node: &node.name, node_key: &node_key };
     let admission = scope.admission()?.ok_or(AskError::NotJoined)?;
     let seat = scope.seat(&principal);
     let pending = seat.pending()?;
-    let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
     let challenge: Challenge =
         gateway.ask(Ask::Challenge, &()).await.map_err(|why| with_clocks(why.into(), &gateway, &known))?;
     check_offer(&gateway, &challenge, &known)?;
-    let challenge_bytes: [u8; 32] =
-        challenge.challenge.0.as_slice().try_into().map_err(|_| bad(&"the challenge is not 32 bytes"))?;
+    let challenge_bytes: [u8; 32] = challenge.challenge.0.as_slice().try_into().map_err(|_| BadAnswer::Challenge)?;
     let svid = asking.request(&pending, challenge.not_after)?;
     let nonce: [u8; 32] = random::bytes()?;
     let transcript = Transcript::new(
@@ -98,7 +98,7 @@ async fn come_back_at(scope: &Scope, node: &NodeFile, (mut gateway, known): (Bel
         &svid.binding,
         gateway.exporter(),
     );
-    let by_node = transcript.sign(Purpose::Return, &node_key).map_err(|why| bad(&why))?;
+    let by_node = transcript.sign(Purpose::Return, &node_key).map_err(BadAnswer::Key)?;
     let tip = scope.tip_of(&gateway.mandate.gateway)?;
     let request = ReturnRequest { admission: admission.digest(), nonce: Bytes(nonce.to_vec()), svid, by_node, tip };
     let issued: Issued =
@@ -110,7 +110,7 @@ async fn come_back_at(scope: &Scope, node: &NodeFile, (mut gateway, known): (Bel
 
 /// Is the SVID in use no longer one by what the operators say now, although its time is not over? The signed head, which
 /// any stranger may read, says so.
-pub(crate) async fn is_outdated(scope: &Scope, node: &NodeFile, gateways: &[Gateway]) -> Result<bool, AskError> {
+pub(crate) async fn is_outdated(scope: &Scope, node: &NodeFile, gateways: &[GatewayAddress]) -> Result<bool, AskError> {
     let Some(svid) = scope.seat(&node.principal()).svid()? else {
         return Ok(false);
     };
@@ -119,10 +119,4 @@ pub(crate) async fn is_outdated(scope: &Scope, node: &NodeFile, gateways: &[Gate
     let head = &known.head.head;
     let standard = Standard { org: known.org(), name: &known.founding.record.name, roots: &roots, head };
     Ok(verifier::check_svid(&svid.own.chain, Side::Client, standard, known.now(clock::now())).is_err())
-}
-
-/// Half its life, a little earlier or later for each node, so that they do not all come at once.
-pub(crate) fn due_at(svid: &Svid, jitter: u8) -> Timestamp {
-    let life = svid.not_after.since(svid.not_before).0;
-    svid.not_before + Seconds(life * (45 + u64::from(jitter) % 11) / 100)
 }

@@ -3,7 +3,7 @@
 use ground::clock;
 use identity::bundle::{Identity, Roots};
 use identity::certificate;
-use identity::certificate::binding::Terms;
+use identity::certificate::binding::BindingTerms;
 use identity::head::Mandate;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::{NodeName, Principal};
@@ -17,7 +17,7 @@ use wire::connect::clocks::Clocks;
 use wire::enroll::{Challenge, Issued, SvidRequest};
 use wire::known::Known;
 
-use crate::ask::error::AskError;
+use crate::ask::error::{AskError, BadAnswer};
 use crate::store::scope::Pending;
 
 /// For whom an SVID is asked, and by which node key.
@@ -31,11 +31,11 @@ pub(crate) struct Asking<'a> {
 
 impl Asking<'_> {
     pub(crate) fn request(&self, pending: &Pending, not_after: Timestamp) -> Result<SvidRequest, AskError> {
-        let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
-        let request = certificate::make_request(&pending.key).map_err(|why| bad(&why))?;
-        let svid_key = certificate::key_id(pending.key.public()).map_err(|why| bad(&why))?;
-        let terms = Terms { org: self.known.org(), principal: self.principal, node: self.node, svid_key, not_after };
-        let binding = terms.sign(self.node_key).map_err(|why| bad(&why))?;
+        let request = certificate::make_request(&pending.key).map_err(BadAnswer::Request)?;
+        let svid_key = certificate::key_id(pending.key.public()).map_err(BadAnswer::Request)?;
+        let terms =
+            BindingTerms { org: self.known.org(), principal: self.principal, node: self.node, svid_key, not_after };
+        let binding = terms.sign(self.node_key).map_err(BadAnswer::Key)?;
         Ok(SvidRequest { request: identity::text::Bytes(request), binding, counter: pending.counter })
     }
 
@@ -55,17 +55,15 @@ impl Asking<'_> {
             head: &self.known.head.head,
         };
         let here = self.known.now(clock::now());
-        let believed = verifier::check_svid(&chain, Side::Client, standard, here).map_err(|why| {
-            let clock = if why.moment().is_some() { ": is the gateway's clock right, and this one?" } else { "" };
-            AskError::BadAnswer(format!("the certificate: {why}{clock}"))
-        })?;
+        let believed = verifier::check_svid(&chain, Side::Client, standard, here);
+        let believed = believed.map_err(|why| BadAnswer::Certificate { why: Box::new(why) })?;
         let leaf = chain.first().and_then(|leaf| certificate::read(leaf).ok());
         let own_key = certificate::key_id(pending.key.public()).ok();
         if believed.principal != *self.principal
             || believed.node_key != self.node_key.public()
             || leaf.map(|leaf| leaf.key) != own_key
         {
-            return Err(AskError::BadAnswer("the certificate is for somebody else".to_owned()));
+            return Err(BadAnswer::OthersCertificate.into());
         }
         Ok(certificate::to_pem(&chain))
     }
@@ -73,14 +71,14 @@ impl Asking<'_> {
     /// The admission must be this machine's own, by a gateway with a mandate.
     pub(crate) fn check_admission(&self, issued: &Issued) -> Result<Evidence, AskError> {
         let known = self.known;
-        let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(format!("the admission: {why}"));
-        let signed = SignedEntry::open(known.org(), issued.admission.clone()).map_err(|why| bad(&why))?;
-        let admitted = Evidence::of(known.org(), &signed).map_err(|why| bad(&why))?;
+        let signed = SignedEntry::open(known.org(), issued.admission.clone());
+        let signed = signed.map_err(|why| BadAnswer::AdmissionEnvelope(Box::new(why)))?;
+        let admitted = Evidence::of(known.org(), &signed).map_err(|why| BadAnswer::Admission(Box::new(why)))?;
         if known.head.head.mandate_for_voice(admitted.voice).is_none() {
-            return Err(AskError::BadAnswer("the admission is not by a mandated gateway".to_owned()));
+            return Err(BadAnswer::UnmandatedAdmission.into());
         }
         if admitted.claim.node_key != self.node_key.public() || admitted.claim.name != *self.node {
-            return Err(AskError::BadAnswer("the admission is another machine's".to_owned()));
+            return Err(BadAnswer::OthersAdmission.into());
         }
         Ok(admitted)
     }

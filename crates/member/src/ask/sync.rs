@@ -14,20 +14,20 @@ use org::ledger::frontier::Tip;
 use org::state::consent::Consent;
 use org::suspend::suspended::mark;
 use wire::connect::clocks::Clocks;
-use wire::connect::{AlertKind, Believed, CallError, Gateway};
+use wire::connect::{AlertKind, Believed, CallError, GatewayAddress};
 use wire::known::{BadKnowledge, Known};
 use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, ShowRequest, SyncAnswer, SyncRequest};
 
 use crate::ask::call::call_known;
-use crate::ask::error::AskError;
+use crate::ask::error::{AskError, BadAnswer};
 use crate::ask::keep::{keep_the_rest, notice, save_authority};
 use crate::ask::renew;
 use crate::store::scope::Scope;
 use crate::store::{suspensions, tunnel};
 
 /// Opens an mTLS connection with the node's SVID.
-pub async fn connect(scope: &Scope, gateways: &[Gateway]) -> Result<(Believed, Known), AskError> {
+pub async fn connect(scope: &Scope, gateways: &[GatewayAddress]) -> Result<(Believed, Known), AskError> {
     let node = scope.node()?.ok_or(AskError::NotJoined)?;
     let seat = scope.seat(&node.principal());
     let known = scope.known()?.ok_or(AskError::NotJoined)?;
@@ -72,7 +72,8 @@ pub(crate) async fn check_in(
     let tip = scope.tip_of(&gateway.mandate.gateway)?;
     let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip };
     let CheckedIn { signers, head, tip, recoveries } = gateway.ask(Ask::CheckIn, &question).await?;
-    take_authority(scope, known, (&signers, head.as_ref(), &[]), (&tip, &recoveries))
+    let head = head.as_ref();
+    take_authority(scope, known, Authority { signers: &signers, head, rivals: &[], tip: &tip, recoveries: &recoveries })
 }
 
 /// What a node wants to hear of beside the org itself.
@@ -123,7 +124,8 @@ pub enum Listed {
 /// Waits for news. Authority is on disk before anything else is looked at, and stays also if the rest does not hold.
 pub async fn sync(
     scope: &Scope,
-    (gateway, known): (&mut Believed, &Known),
+    gateway: &mut Believed,
+    known: &Known,
     name: &NodeName,
     wants: Wants,
 ) -> Result<Heard, AskError> {
@@ -143,8 +145,14 @@ pub async fn sync(
     };
     let answer: SyncAnswer = gateway.ask_patiently(Ask::Sync, &question, question.wait).await?;
     let beside = answer.rivals.as_deref();
-    let news = (&answer.signers[..], answer.head.as_ref(), beside.unwrap_or_default());
-    let (known, apart) = take_authority(scope, known, news, (&answer.tip, &answer.recoveries))?;
+    let told = Authority {
+        signers: &answer.signers,
+        head: answer.head.as_ref(),
+        rivals: beside.unwrap_or_default(),
+        tip: &answer.tip,
+        recoveries: &answer.recoveries,
+    };
+    let (known, apart) = take_authority(scope, known, told)?;
     let rivals = match beside {
         Some(told) => {
             show_rivals(gateway, &known, told).await;
@@ -167,7 +175,7 @@ pub async fn sync(
             if listing.check(root, name, own_key).is_ok() {
                 tunnel::keep_place(scope, &known, Some(listing));
             }
-            Some(check_listing(listing, (root, name, own_key), &question.have, answer.manifest))
+            Some(check_listing(listing, root, name, own_key, &question.have, answer.manifest))
         }
         (Some(_), None) => Some(Err(BadListing::NoMap.into())),
         // Nothing is published for anybody.
@@ -201,7 +209,9 @@ async fn show_rivals(gateway: &mut Believed, known: &Known, told: &[Envelope]) {
 
 fn check_listing(
     listing: &Listing,
-    (root, name, own_key): (Digest, &NodeName, Digest),
+    root: Digest,
+    name: &NodeName,
+    own_key: Digest,
     have: &[Digest],
     sent: Option<Bytes>,
 ) -> Result<Listed, AskError> {
@@ -222,7 +232,7 @@ fn check_listing(
             Ok(Listed::Manifest { digest, bytes: Some(bytes.0) })
         }
         None if have.contains(&digest) => Ok(Listed::Manifest { digest, bytes: None }),
-        None => Err(AskError::BadAnswer("it names a manifest and does not send it".to_owned())),
+        None => Err(BadAnswer::NoManifest.into()),
     }
 }
 
@@ -237,19 +247,26 @@ fn open_consent(known: &Known, envelope: &Envelope, own_key: Digest) -> Option<(
 /// More at once is not somebody who lost keys.
 const MAX_RECOVERIES: usize = 8;
 
+/// What a gateway told of who decides.
+#[derive(Debug, Clone, Copy)]
+struct Authority<'a> {
+    signers: &'a [Envelope],
+    head: Option<&'a Envelope>,
+    /// Heads beside that one.
+    rivals: &'a [Envelope],
+    tip: &'a Envelope,
+    recoveries: &'a [Envelope],
+}
+
 /// Signer sets, the head, and heads beside it: the ratchet, on disk before it is believed.
-fn take_authority(
-    scope: &Scope,
-    known: &Known,
-    (signers, head, rivals): (&[Envelope], Option<&Envelope>, &[Envelope]),
-    (tip, recoveries): (&Envelope, &[Envelope]),
-) -> Result<(Known, Option<String>), AskError> {
+fn take_authority(scope: &Scope, known: &Known, told: Authority<'_>) -> Result<(Known, Option<String>), AskError> {
+    let Authority { signers, head, rivals, tip, recoveries } = told;
     let (now, known) = (known.now(clock::now()), &scope.timed(known.clone()));
     let newer = match known.told((signers, head), rivals, now) {
         Ok(newer) => newer,
         Err(why) => {
             let beside: Vec<Envelope> = rivals.iter().chain(head).cloned().collect();
-            keep_the_rest(scope, known, (&why, &beside), now)?;
+            keep_the_rest(scope, known, &why, &beside, now)?;
             match why {
                 // Whoever stands still goes on asking by what it has, and hears of the way out.
                 BadKnowledge::Frozen { .. } => scope.known()?.ok_or(AskError::NotJoined)?,
@@ -269,19 +286,18 @@ fn take_authority(
     Ok((newer, apart))
 }
 
-pub(crate) async fn check_in_once(scope: &Scope, gateways: &[Gateway]) -> Result<Known, AskError> {
+pub(crate) async fn check_in_once(scope: &Scope, gateways: &[GatewayAddress]) -> Result<Known, AskError> {
     let (mut gateway, known) = connect(scope, gateways).await?;
     Ok(check_in(scope, &mut gateway, &known).await?.0)
 }
 
 /// Tells the gateway that this machine leaves.
-pub async fn leave(scope: &Scope, gateways: &[Gateway]) -> Result<(), AskError> {
+pub async fn leave(scope: &Scope, gateways: &[GatewayAddress]) -> Result<(), AskError> {
     let (mut gateway, known) = connect(scope, gateways).await?;
     let node_key = scope.node_key()?;
-    let bad = |why: &dyn std::fmt::Display| AskError::BadAnswer(why.to_string());
     let body = Leave { node_key: node_key.public(), at: clock::now() };
-    let leave = Envelope::seal(Some(known.org()), &body).map_err(|why| bad(&why))?;
-    let leave = leave.signed(&node_key).map_err(|why| bad(&why))?;
+    let leave = Envelope::seal(Some(known.org()), &body).map_err(BadAnswer::from)?;
+    let leave = leave.signed(&node_key).map_err(BadAnswer::Key)?;
     let Done {} = gateway.ask(Ask::Leave, &LeaveRequest { leave }).await?;
     Ok(())
 }
@@ -324,7 +340,9 @@ mod tests {
         let tip = scene::sealed(&founding, &tip, "quay");
         let told = |known: &Known, (step, head): (Envelope, Head), by: &str| {
             let head = scene::sealed(&founding, &head, by);
-            take_authority(&scope, known, (&[step], Some(&head), &[]), (&tip, &[])).map(|(known, _)| known)
+            let (signers, head) = (&[step][..], Some(&head));
+            let told = Authority { signers, head, rivals: &[], tip: &tip, recoveries: &[] };
+            take_authority(&scope, known, told).map(|(known, _)| known)
         };
         let known = told(&known, step("ben"), "ben").unwrap();
         // First when it hears of the other, then by all that any of them signs.

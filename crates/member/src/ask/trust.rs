@@ -5,13 +5,13 @@ use ground::clock;
 use identity::bundle::{Bundle, Endpoint, Identity, InDomain, Roots};
 use identity::causes::describe;
 use identity::envelope::Envelope;
-use wire::connect::{Anchor, Believed, CallError, Gateway};
+use wire::connect::{Anchor, Believed, CallError, GatewayAddress};
 use wire::known::Known;
 use wire::tls::{Expect, OwnSvid};
 use wire::trust::{self, Trust};
 
 use crate::apply::trust::{Trusting, Trying};
-use crate::ask::error::AskError;
+use crate::ask::error::{AskError, BadAnswer};
 use crate::ask::keep::{Both, keep_in_sight, save_authority};
 use crate::ask::reach::believe_one_of;
 use crate::store::scope::Scope;
@@ -31,8 +31,8 @@ pub(crate) fn begin(scope: &Scope, known: &Known, trust: Trust, paths: TrustPath
 pub(crate) async fn fill(scope: &Scope, gateway: &mut Believed, known: &Known) {
     let filled = async {
         let Both { endpoint, identity } = Both::open(scope, known, known.now(clock::now()))?;
-        fill_one(scope, (&mut *gateway, known), endpoint).await?;
-        fill_one(scope, (gateway, known), identity).await
+        fill_one(scope, &mut *gateway, known, endpoint).await?;
+        fill_one(scope, gateway, known, identity).await
     };
     if let Err(why) = filled.await {
         tracing::error!(why = describe(&why), "the roots of now could not be taken");
@@ -41,30 +41,28 @@ pub(crate) async fn fill(scope: &Scope, gateway: &mut Believed, known: &Known) {
 
 async fn fill_one<D: InDomain>(
     scope: &Scope,
-    (gateway, known): (&mut Believed, &Known),
+    gateway: &mut Believed,
+    known: &Known,
     trusting: Trusting<D>,
 ) -> Result<(), AskError> {
     if trusting.is_served(&known.head.head) {
         return Ok(());
     }
-    take_one(scope, (gateway, known), trusting, Trying::default()).await
+    take_one(scope, gateway, known, trusting, Trying::default()).await
 }
 
 /// Offers all that the head trusts, fetched if it is not here yet.
-pub(crate) async fn take(
-    scope: &Scope,
-    (gateway, known): (&mut Believed, &Known),
-    trying: Trying,
-) -> Result<(), AskError> {
+pub(crate) async fn take(scope: &Scope, gateway: &mut Believed, known: &Known, trying: Trying) -> Result<(), AskError> {
     let now = known.now(clock::now());
     let Both { endpoint, identity } = Both::open(scope, known, now)?;
-    take_one(scope, (gateway, known), endpoint, trying).await?;
-    take_one(scope, (gateway, known), identity, trying).await
+    take_one(scope, gateway, known, endpoint, trying).await?;
+    take_one(scope, gateway, known, identity, trying).await
 }
 
 async fn take_one<D: InDomain>(
     scope: &Scope,
-    (gateway, known): (&mut Believed, &Known),
+    gateway: &mut Believed,
+    known: &Known,
     mut trusting: Trusting<D>,
     trying: Trying,
 ) -> Result<(), AskError> {
@@ -73,19 +71,18 @@ async fn take_one<D: InDomain>(
         None => gateway.bundles(known).await?,
     };
     let now = known.now(clock::now());
-    trusting.offer(scope, &known.head.head, bundles, (trying, now))?;
+    trusting.offer(scope, &known.head.head, bundles, trying, now)?;
     Ok(())
 }
 
 /// The same with what a tree holds, checked as if a gateway had said it: both domains, or none.
 pub(crate) fn take_given(scope: &Scope, known: &Known, given: &[Envelope], trying: Trying) -> Result<(), AskError> {
     let (head, now) = (&known.head.head, known.now(clock::now()));
-    let wrong = |why: &str| AskError::BadAnswer(format!("the roots in the tree are not taken: {why}"));
-    let endpoint = known.bundles_among::<Endpoint>(given).map_err(wrong)?;
-    let identity = known.bundles_among::<Identity>(given).map_err(wrong)?;
+    let endpoint = known.bundles_among::<Endpoint>(given).map_err(BadAnswer::TreeRoots)?;
+    let identity = known.bundles_among::<Identity>(given).map_err(BadAnswer::TreeRoots)?;
     let mut both = Both::open(scope, known, now)?;
-    both.endpoint.offer(scope, head, endpoint, (trying, now))?;
-    both.identity.offer(scope, head, identity, (trying, now))?;
+    both.endpoint.offer(scope, head, endpoint, trying, now)?;
+    both.identity.offer(scope, head, identity, trying, now)?;
     Ok(())
 }
 
@@ -94,7 +91,7 @@ pub(crate) fn take_given(scope: &Scope, known: &Known, given: &[Envelope], tryin
 pub(crate) struct Probe<'a> {
     pub scope: &'a Scope,
     pub known: &'a Known,
-    pub gateways: &'a [Gateway],
+    pub gateways: &'a [GatewayAddress],
     pub own: &'a OwnSvid,
 }
 
@@ -124,17 +121,15 @@ impl Probe<'_> {
             match new.iter().find(|bundle| bundle.issuers_of(key).next().is_none()) {
                 None => return Ok(()),
                 Some(lacking) => {
-                    let (gateway, version) = (&met.mandate.gateway, lacking.body().trust_bundle_version);
-                    last = AskError::BadAnswer(format!(
-                        "version {version} of the `identity` bundle has no certificate for the issuing key of `{gateway}`"
-                    ));
+                    let (gateway, version) = (met.mandate.gateway, lacking.body().trust_bundle_version);
+                    last = BadAnswer::Uncertified { version, gateway }.into();
                 }
             }
         }
         Err(last)
     }
 
-    async fn reach(self, gateways: &[Gateway], roots: Roots<Endpoint>) -> Result<Believed, AskError> {
+    async fn reach(self, gateways: &[GatewayAddress], roots: Roots<Endpoint>) -> Result<Believed, AskError> {
         let expect = Expect::RootsSince(roots, self.known.head.head.issued_at);
         let tip = self.scope.tip()?;
         let anchor = Anchor::Known(self.known, tip.as_ref());
@@ -144,7 +139,11 @@ impl Probe<'_> {
 }
 
 /// Catches up with the org at whoever answers, and believes only what is signed. Nothing if that brings nothing new.
-pub(crate) async fn come_home(scope: &Scope, gateways: &[Gateway], known: &Known) -> Result<Option<Known>, AskError> {
+pub(crate) async fn come_home(
+    scope: &Scope,
+    gateways: &[GatewayAddress],
+    known: &Known,
+) -> Result<Option<Known>, AskError> {
     let before = Trusting::<Endpoint>::open(scope, known, known.now(clock::now()))?.roots(&known.head.head);
     let mut known = known.clone();
     for gateway in gateways {
@@ -177,7 +176,7 @@ pub(crate) async fn come_home(scope: &Scope, gateways: &[Gateway], known: &Known
         // Whoever is in the middle can make this happen: what has another way back is tried, like anything new.
         if both.endpoint.is_served(head) {
             let trying = Trying { urged: true, ..Trying::default() };
-            both.endpoint.offer(scope, head, endpoint, (trying, now))?;
+            both.endpoint.offer(scope, head, endpoint, trying, now)?;
         } else {
             both.endpoint.take(scope, head, endpoint, now)?;
         }

@@ -2,12 +2,12 @@
 
 use ground::clock;
 use identity::time::Seconds;
-use wire::connect::Gateway;
+use wire::connect::GatewayAddress;
 use wire::known::Known;
 
 use crate::apply::engine::{ApplyError, Offered, Urge};
 use crate::apply::preview::{Ground, Preview};
-use crate::ask::error::AskError;
+use crate::ask::error::{AskError, BadAnswer};
 use crate::ask::source::Source;
 use crate::ask::sync::{self, Listed, Wants};
 use crate::ask::tree;
@@ -50,7 +50,7 @@ async fn ask(
 ) -> Result<(Known, Result<Listed, AskError>), AskError> {
     let mut gateways = ground.gateways();
     gateways.extend(node.gateways.iter().filter(|address| !ground.gateways().contains(address)).cloned());
-    let gateways: Vec<Gateway> = gateways.into_iter().map(Gateway::from).collect();
+    let gateways: Vec<GatewayAddress> = gateways.into_iter().map(GatewayAddress::from).collect();
     let (mut gateway, known) = sync::connect(scope, &gateways).await?;
     let wants = Wants {
         listed: 0,
@@ -61,7 +61,7 @@ async fn ask(
         wait: Seconds(0),
         report: None,
     };
-    let heard = sync::sync(scope, (&mut gateway, &known), &node.name, wants).await?;
-    let unsaid = || Err(AskError::BadAnswer("it does not say how this node is listed".to_owned()));
+    let heard = sync::sync(scope, &mut gateway, &known, &node.name, wants).await?;
+    let unsaid = || Err(BadAnswer::Unlisted.into());
     Ok((heard.known, heard.listed.unwrap_or_else(unsaid)))
 }

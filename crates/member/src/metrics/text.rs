@@ -11,7 +11,7 @@ use identity::time::Timestamp;
 pub struct Page(String);
 
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum MetricKind {
     Counter,
     Gauge,
 }
@@ -37,13 +37,15 @@ impl Page {
     /// One family with one label, whose values this program chose.
     pub fn labeled<'a>(
         &mut self,
-        (kind, name, help): (Kind, &str, &str),
+        kind: MetricKind,
+        name: &str,
+        help: &str,
         label: &str,
         rows: impl IntoIterator<Item = (&'a str, u64)>,
     ) {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
         };
         self.begin(name, help, kind);
         for (value, count) in rows {
@@ -141,7 +143,7 @@ mod tests {
     #[test]
     fn a_label_cannot_break_out() {
         let mut page = Page::default();
-        page.labeled((Kind::Gauge, "x", "x"), "y", [("a\"} 1\nz 9", 1)]);
+        page.labeled(MetricKind::Gauge, "x", "x", "y", [("a\"} 1\nz 9", 1)]);
         assert!(page.into_text().ends_with("x{y=\"a\\\"} 1\\nz 9\"} 1\n"));
     }
 }

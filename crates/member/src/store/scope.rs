@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ground::file::{self, Access, FileError, Lock};
+use ground::file::{self, FileAccess, FileError, Lock};
 use ground::random::{self, NoRandomness};
 use identity::bundle::{Bundle, Endpoint, Identity, Roots};
 use identity::certificate;
@@ -159,10 +159,10 @@ impl Scope {
         self.create()?;
         if !self.path("seal.key").exists() {
             let (secret, _) = random::x25519()?;
-            file::write(&self.path("seal.key"), &secret[..], Access::Private)?;
+            file::write(&self.path("seal.key"), &secret[..], FileAccess::Private)?;
         }
         if !self.path("node.key").exists() {
-            file::write(&self.path("node.key"), random::p256()?.to_pem().as_bytes(), Access::Private)?;
+            file::write(&self.path("node.key"), random::p256()?.to_pem().as_bytes(), FileAccess::Private)?;
         }
         Ok(())
     }
@@ -300,7 +300,7 @@ impl Seat {
         file::make_private_folder(&self.folder.join("svids"))?;
         self.forget_installed(&path)?;
         if !path.exists() {
-            file::write(&path, random::p256()?.to_pem().as_bytes(), Access::Private)?;
+            file::write(&path, random::p256()?.to_pem().as_bytes(), FileAccess::Private)?;
         }
         Ok(Pending { counter: self.counter() + 1, key: read_key(&path)? })
     }
@@ -330,7 +330,7 @@ impl Seat {
     /// answered: whoever comes back would else look like a second machine to the gateways.
     fn empty(&self) -> Result<(), ScopeError> {
         self.forget_installed(&self.folder.join("pending.key"))?;
-        file::write(&self.folder.join(LEFT), self.counter().to_string().as_bytes(), Access::Private)?;
+        file::write(&self.folder.join(LEFT), self.counter().to_string().as_bytes(), FileAccess::Private)?;
         for secret in secrets_below(&self.folder.join("svids")) {
             file::wipe(&secret)?;
         }
@@ -349,8 +349,8 @@ impl Seat {
     pub fn install(&self, pending: &Pending, chain_pem: &str) -> Result<(), ScopeError> {
         let folder = self.folder.join("svids").join(pending.counter.to_string());
         file::make_private_folder(&folder)?;
-        file::write(&folder.join("svid.pem"), chain_pem.as_bytes(), Access::Readable)?;
-        file::write(&folder.join("svid.key"), pending.key.to_pem().as_bytes(), Access::Private)?;
+        file::write(&folder.join("svid.pem"), chain_pem.as_bytes(), FileAccess::Readable)?;
+        file::write(&folder.join("svid.key"), pending.key.to_pem().as_bytes(), FileAccess::Private)?;
         for name in ["svid.pem", "svid.key"] {
             if !self.folder.join(name).is_symlink() {
                 file::point_link(&self.folder.join(name), &Path::new("current").join(name))?;
@@ -365,7 +365,7 @@ impl Seat {
     /// The same certificates in another order.
     pub fn reorder(&self, counter: u64, chain_pem: &str) -> Result<(), ScopeError> {
         let folder = self.folder.join("svids").join(counter.to_string());
-        Ok(file::write(&folder.join("svid.pem"), chain_pem.as_bytes(), Access::Readable)?)
+        Ok(file::write(&folder.join("svid.pem"), chain_pem.as_bytes(), FileAccess::Readable)?)
     }
 
     /// The one before the last may still be in a reader's hands; older ones are not.
@@ -420,7 +420,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ScopeErr
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ScopeError> {
     let damaged = |why: serde_json::Error| ScopeError::Damaged { path: path.to_owned(), why: why.to_string() };
     let json = serde_json::to_vec_pretty(value).map_err(damaged)?;
-    Ok(file::write(path, &json, Access::Private)?)
+    Ok(file::write(path, &json, FileAccess::Private)?)
 }
 
 fn secrets_below(folder: &Path) -> Vec<PathBuf> {

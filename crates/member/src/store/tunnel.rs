@@ -8,7 +8,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use ground::random;
 use identity::envelope::Envelope;
 use identity::id::Digest;
@@ -131,7 +131,7 @@ fn password(scope: &Scope, user: &Name) -> Result<Digest, ScopeError> {
         let token = Zeroizing::new(random::bytes::<32>()?);
         // A digest of what is random is as random, and is written in plain letters.
         let text = Zeroizing::new(format!("{}\n", Digest::of(token.as_slice())));
-        file::write(&path, text.as_bytes(), Access::Private)?;
+        file::write(&path, text.as_bytes(), FileAccess::Private)?;
     }
     let token = file::read_secret(&path)?;
     Ok(Digest::of(token.trim_ascii()))
@@ -150,10 +150,10 @@ pub(crate) fn write_pointers(
     let folder = scope.path(POINTERS);
     file::make_private_folder(&folder)?;
     if let Some(socks) = at.get(&ListenerId::Socks) {
-        file::write(&folder.join("proxy.pac"), pointers::pac(org, *socks).as_bytes(), Access::Private)?;
+        file::write(&folder.join("proxy.pac"), pointers::pac(org, *socks).as_bytes(), FileAccess::Private)?;
     }
     if let Some(resolver) = at.get(&ListenerId::Resolver) {
-        file::write(&folder.join("resolved.conf"), pointers::resolved(org, *resolver).as_bytes(), Access::Private)?;
+        file::write(&folder.join("resolved.conf"), pointers::resolved(org, *resolver).as_bytes(), FileAccess::Private)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use identity::id::{Digest, OrgId};
 use identity::principal::{Address, NodeName, OrgName};
 use identity::time::Timestamp;
@@ -68,7 +68,7 @@ impl Scope {
         let file = WaitingFile { schema: 1, waiting: waiting.clone(), code: code.encode().to_string() };
         let json = serde_json::to_vec_pretty(&file).map(Zeroizing::new);
         let json = json.map_err(|why| ScopeError::Damaged { path: path.clone(), why: why.to_string() })?;
-        Ok(file::write(&path, &json, Access::Private)?)
+        Ok(file::write(&path, &json, FileAccess::Private)?)
     }
 
     /// It waits no longer.

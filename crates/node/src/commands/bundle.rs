@@ -8,7 +8,7 @@ use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::{self, SealError};
 use ground::secret;
 use org::invite::carried::{BUNDLE, JoinBundle};
-use terminal::failure::{Exit, Failure};
+use terminal::failure::{During, Exit, Failure};
 
 #[derive(Debug, thiserror::Error)]
 enum NotOpened {
@@ -21,7 +21,7 @@ enum NotOpened {
 const LONGEST_PASSPHRASE: usize = 1 << 10;
 
 pub(crate) fn open(path: &Path, passphrase: Option<&Path>, doing: &str) -> Result<JoinBundle, Failure> {
-    let bytes = file::read(path).map_err(|why| Failure::new(doing, &why))?;
+    let bytes = file::read(path).during(doing)?;
     let text = sealed::open(&bytes, BUNDLE, || ask(passphrase).map_err(NotOpened::from)).map_err(|why| {
         let failure = Failure::new(doing, &why);
         match why {

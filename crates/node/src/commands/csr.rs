@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ground::clock;
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use identity::key::Sign as _;
 use identity::principal::NodeName;
 use member::ask::enroll;
@@ -56,7 +56,7 @@ impl Csr {
         let request = JoinRequest { node_key: node_key.public(), seal_key, name, hostname, made_at: clock::now() };
         let envelope = request.seal(&node_key).map_err(|why| failed(&why))?;
         let json = serde_json::to_vec_pretty(&envelope).map_err(|why| failed(&why))?;
-        file::write(&self.out, &json, Access::Readable).map_err(|why| failed(&why))?;
+        file::write(&self.out, &json, FileAccess::Readable).map_err(|why| failed(&why))?;
         let told = Told {
             name: request.name.to_string(),
             node_key: request.node_key.digest().to_string(),

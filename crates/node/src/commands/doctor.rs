@@ -10,7 +10,7 @@ use identity::key::Sign as _;
 use identity::principal::{Name, OrgName};
 use identity::time::Timestamp;
 use identity::verifier::leads_to;
-use member::agent::status::Status;
+use member::agent::status::NodeStatus;
 use member::apply::trust::Trusting;
 use member::apply::view;
 use member::ask::keep::{Both, identity_roots};
@@ -20,13 +20,13 @@ use member::store::scope::{NodeFile, Scope, ScopeError, Svid};
 use org::ledger::frontier::Tip;
 use terminal::failure::Failure;
 use terminal::finding::{Finding, Mark, Patient, tell};
-use wire::connect::Gateway;
+use wire::connect::GatewayAddress;
 use wire::known::Known;
 use wire::tls::OwnSvid;
 use wire::trust::{explain, refresh};
 
 use crate::commands::roots::{Common, name_of};
-use crate::doctor::standing::Who;
+use crate::doctor::standing::Viewer;
 use crate::doctor::{files, reach, service, standing};
 use crate::program::Program;
 
@@ -132,7 +132,7 @@ async fn examine(scope: &Scope, program: Program) -> Patient {
         _ => Ok(None),
     };
     let mut findings = vec![version(&node, program), files::look(&scope.folder), files::room(&scope.folder)];
-    findings.push(membership((scope, program), &node, &known));
+    findings.push(membership(scope, program, &node, &known));
     let (Ok(Some(node)), Ok(Some(known))) = (node, known) else {
         findings.insert(1, standing::clock(now, None, None));
         return Patient { name, findings };
@@ -145,14 +145,15 @@ async fn examine(scope: &Scope, program: Program) -> Patient {
         return Patient { name, findings };
     }
     findings.push(standing::svid(now, svid.as_ref().map(Option::as_ref), program.agent()));
-    findings.push(standing::head(now, &known.head.head, Who::Node));
-    findings.push(standing::mandate(now, known.head.head.mandates.iter(), Who::Node));
+    findings.push(standing::head(now, &known.head.head, Viewer::Node));
+    findings.push(standing::mandate(now, known.head.head.mandates.iter(), Viewer::Node));
     findings.push(agent(scope, program));
     findings.push(applied(scope, program));
-    findings.extend(trust((scope, program), &known, now));
+    findings.extend(trust(scope, program, &known, now));
     let good =
         svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
-    let date = gateways((scope, program), &node, &known, (good, now), &mut findings).await;
+    let (found, date) = gateways(scope, program, &node, &known, good, now).await;
+    findings.extend(found);
     findings.insert(1, standing::clock(now, newest, date));
     Patient { name, findings }
 }
@@ -171,7 +172,8 @@ fn version(node: &Result<Option<NodeFile>, ScopeError>, program: Program) -> Fin
 
 /// Is this machine what it should be, as far as its own disk says?
 fn membership(
-    (scope, program): (&Scope, Program),
+    scope: &Scope,
+    program: Program,
     node: &Result<Option<NodeFile>, ScopeError>,
     known: &Result<Option<Known>, ScopeError>,
 ) -> Finding {
@@ -226,7 +228,7 @@ fn is_revoked(scope: &Scope) -> bool {
 }
 
 fn agent(scope: &Scope, program: Program) -> Finding {
-    match Status::from_agent(scope) {
+    match NodeStatus::from_agent(scope) {
         None => Finding::wrong(
             "agent",
             "it does not run: nothing is renewed",
@@ -247,7 +249,7 @@ fn agent(scope: &Scope, program: Program) -> Finding {
 /// Is this node what the operators published for it?
 fn applied(scope: &Scope, program: Program) -> Finding {
     let subject = "manifest";
-    let view = Status::from_agent(scope).map_or_else(|| view::from_disk(&scope.folder), |status| status.applied);
+    let view = NodeStatus::from_agent(scope).map_or_else(|| view::from_disk(&scope.folder), |status| status.applied);
     if let Some(problem) = view.problem {
         return Finding::wrong(subject, problem, "look at the disk; the agent asks for it again by itself");
     }
@@ -270,11 +272,11 @@ fn applied(scope: &Scope, program: Program) -> Finding {
 }
 
 /// Does this machine go by the roots that the operators hand out, and do others read the same?
-fn trust((scope, program): (&Scope, Program), known: &Known, now: Timestamp) -> Vec<Finding> {
+fn trust(scope: &Scope, program: Program, known: &Known, now: Timestamp) -> Vec<Finding> {
     let found = Both::open(scope, known, known.now(now)).and_then(|both| {
         let paths = scope.trust_paths()?;
-        let at = (scope, program);
-        Ok([roots(at, (&paths, known), &both.endpoint), roots(at, (&paths, known), &both.identity)])
+        let endpoint = roots(scope, program, &paths, known, &both.endpoint);
+        Ok([endpoint, roots(scope, program, &paths, known, &both.identity)])
     });
     found.map_or_else(
         |why| vec![Finding::wrong("trust", describe(&why), program.anew())],
@@ -283,8 +285,10 @@ fn trust((scope, program): (&Scope, Program), known: &Known, now: Timestamp) -> 
 }
 
 fn roots<D: InDomain>(
-    (scope, program): (&Scope, Program),
-    (paths, known): (&TrustPaths, &Known),
+    scope: &Scope,
+    program: Program,
+    paths: &TrustPaths,
+    known: &Known,
     trusting: &Trusting<D>,
 ) -> Finding {
     let (subject, domain, head) = ("trust", D::DOMAIN.word(), &known.head.head);
@@ -321,22 +325,22 @@ fn roots<D: InDomain>(
 
 /// Each gateway, with the SVID if there is one: what a renewal would meet. The clock of the first that answered.
 async fn gateways(
-    (scope, program): (&Scope, Program),
+    scope: &Scope,
+    program: Program,
     node: &NodeFile,
     known: &Known,
-    (svid, now): (Option<&Svid>, Timestamp),
-    findings: &mut Vec<Finding>,
-) -> Option<Timestamp> {
+    svid: Option<&Svid>,
+    now: Timestamp,
+) -> (Vec<Finding>, Option<Timestamp>) {
     let roots = match Trusting::<Endpoint>::open(scope, known, known.now(now)) {
         Ok(trusting) => trusting.roots(&known.head.head),
         Err(why) => {
-            findings.push(Finding::wrong("gateway", describe(&why), program.anew()));
-            return None;
+            return (vec![Finding::wrong("gateway", describe(&why), program.anew())], None);
         }
     };
-    let mut date = None;
+    let (mut findings, mut date) = (Vec::new(), None);
     for address in &node.gateways {
-        let gateway = Gateway::from(address.clone());
+        let gateway = GatewayAddress::from(address.clone());
         let own = svid.map(|svid| &svid.own);
         let mut outcome = reach::reach(&gateway, &roots, known, own).await;
         let moved = if outcome.as_ref().is_err_and(is_lost) { refresh(&gateway, known).await.ok() } else { None };
@@ -366,7 +370,7 @@ async fn gateways(
             date = date.or(seen.date);
         }
     }
-    date
+    (findings, date)
 }
 
 /// The newest moment that somebody else vouched for.

@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use gateway::gateway::Gateway;
 use gateway::limit::limits::Bounds;
-use gateway::port::door::Proxies;
-use gateway::port::serve::{self, Options, ServeError};
+use gateway::port::ingress::Proxies;
+use gateway::port::serve::{self, ServeError, ServeOptions};
 use gateway::replicate::begin::{self, BeginError};
 use gateway::store::folder::GatewayFolder;
 use ground::clock;
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use identity::principal::Address;
 use ipnet::IpNet;
 use member::metrics::port::{NoPort, Shown};
 use org::gateway::GatewayGrant;
 use serde::Serialize;
-use terminal::failure::{Exit, Failure};
+use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
 
 use crate::commands::roots::Common;
@@ -88,9 +88,9 @@ impl Request {
         let scope = common.scope(doing)?;
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         let request = begin::request(&scope, self.addresses).map_err(|why| failure(doing, &why))?;
-        let json = serde_json::to_vec_pretty(&request).map_err(|why| Failure::new(doing, &why))?;
-        file::write(&self.out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
-        let node = scope.node().map_err(|why| Failure::new(doing, &why))?;
+        let json = serde_json::to_vec_pretty(&request).during(doing)?;
+        file::write(&self.out, &json, FileAccess::Readable).during(doing)?;
+        let node = scope.node().during(doing)?;
         let gateway = node.map(|node| node.name.to_string()).unwrap_or_default();
         let told = Requested { file: self.out.display().to_string(), gateway, addresses };
         show(common.json, &told, || {
@@ -125,7 +125,7 @@ impl Install {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not install the grant";
         let scope = common.scope(doing)?;
-        let bytes = file::read(&self.grant).map_err(|why| Failure::new(doing, &why))?;
+        let bytes = file::read(&self.grant).during(doing)?;
         let grant: GatewayGrant = serde_json::from_slice(&bytes)
             .map_err(|why| Failure::failed(doing, format!("`{}` is no grant: {why}", self.grant.display())))?;
         let about = begin::install(&scope, &grant).map_err(|why| failure(doing, &why))?;
@@ -190,17 +190,17 @@ impl Serve {
                  gateway install FILE",
             ));
         }
-        let about = folder.about().map_err(|why| Failure::new(doing, &why))?;
+        let about = folder.about().during(doing)?;
         let port = about.addresses.first().map_or(7443, |address| address.port);
         let listen = self.listen.unwrap_or_else(|| SocketAddr::new(any_address(), port));
         let metrics = self.metrics.checked(self.metrics_open);
         let metrics = metrics.map_err(|why| Failure::new(doing, &why).exit(Exit::Usage).hint(NoPort::hint(&why)))?;
-        let stop = stop_signal().map_err(|why| Failure::new(doing, &why))?;
+        let stop = stop_signal().during(doing)?;
         let mut progress = Progress::new(common.json);
         let fetched = begin::fetch_ledger(&scope, |here, left| progress.tell(here, left)).await;
         fetched.map_err(|why| failure(doing, &why))?;
         let proxies = Proxies { proxy_protocol: self.proxy_protocol, forwarded: self.forwarded };
-        let options = Options { listen, metrics, bounds: Bounds::default(), proxies };
+        let options = ServeOptions { listen, metrics, bounds: Bounds::default(), proxies };
         let json = common.json;
         serve::serve(&folder, options, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
             let hint = match &why {

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ground::file::{self, Access, Lock};
+use ground::file::{self, FileAccess, Lock};
 use identity::key::Sign;
 use identity::principal::host::HostName;
 use identity::principal::label::Label;
 use identity::principal::{Name, NodeName, OrgName};
 use identity::time::Seconds;
-use member::agent::status::{Status, WaitingStatus};
+use member::agent::status::{NodeStatus, WaitingStatus};
 use member::ask::call::is_revoked;
 use member::ask::enroll::{self, Step};
 use member::ask::error::AskError;
@@ -22,9 +22,9 @@ use member::store::scope::{NodeFile, Scope, ScopeError, Wish, read_key};
 use member::store::waiting::Waiting;
 use org::invite::carried::JoinBundle;
 use org::invite::code::{InviteCode, Ticket};
-use terminal::failure::{Exit, Failure};
+use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
-use wire::connect::{CallError, Gateway};
+use wire::connect::{CallError, GatewayAddress};
 use zeroize::Zeroizing;
 
 use crate::commands::bundle;
@@ -103,14 +103,14 @@ struct In {
 impl Join {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not join";
-        let old_key = self.old_key.as_deref().map(read_key).transpose().map_err(|why| Failure::new(doing, &why))?;
+        let old_key = self.old_key.as_deref().map(read_key).transpose().during(doing)?;
         let In { code, wish, name } = self.code(common, doing)?;
         let doing = format!("could not join `{}`", code.name);
         let folder = common.scope.as_ref().unwrap_or(&code.name);
         let scope = Scope::at(&common.root(), folder);
         let _turn = take_turn(&common.root(), folder, &doing).await?;
         let tell = self.tell.clone();
-        if let Some(node) = scope.node().map_err(|why| Failure::new(&doing, &why))?
+        if let Some(node) = scope.node().during(&doing)?
             && !is_over(&scope, &node, &code, &doing).await?
         {
             again(&scope, node, &code, &doing).await?;
@@ -130,7 +130,7 @@ impl Join {
             },
         };
         if let Some(paths) = &wish.trust {
-            scope.check_trust_paths(paths).map_err(|why| Failure::new(&doing, &why))?;
+            scope.check_trust_paths(paths).during(&doing)?;
         }
         let patience = if self.no_wait { Some(Seconds(0)) } else { self.wait };
         let patience = patience.map(|span| Duration::from_secs(span.0));
@@ -180,8 +180,8 @@ impl Join {
         };
         let mut begun = Vec::new();
         for scope in Scope::all(&common.root()).into_iter().filter(fits) {
-            let waiting = scope.waiting().map_err(|why| Failure::new(doing, &why))?;
-            let wish = scope.wish().map_err(|why| Failure::new(doing, &why))?;
+            let waiting = scope.waiting().during(doing)?;
+            let wish = scope.wish().during(doing)?;
             begun.extend(wish.zip(waiting.map(|(_, code)| code)));
         }
         // If several wait, what is meant must be said.
@@ -202,17 +202,17 @@ impl Join {
             return Ok(Zeroizing::new(code.clone()));
         }
         if let Some(path) = &self.invite_file {
-            let bytes = file::read(path).map(Zeroizing::new).map_err(|why| Failure::new(doing, &why))?;
+            let bytes = file::read(path).map(Zeroizing::new).during(doing)?;
             return Ok(Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned()));
         }
         if std::io::stdin().is_terminal() {
             eprint!("invite code: ");
             let mut line = Zeroizing::new(String::new());
-            std::io::stdin().read_line(&mut line).map_err(|why| Failure::new(doing, &why))?;
+            std::io::stdin().read_line(&mut line).during(doing)?;
             return Ok(line);
         }
         let mut text = Zeroizing::new(String::new());
-        std::io::stdin().take(64 << 10).read_to_string(&mut text).map_err(|why| Failure::new(doing, &why))?;
+        std::io::stdin().take(64 << 10).read_to_string(&mut text).during(doing)?;
         Ok(text)
     }
 
@@ -290,10 +290,10 @@ pub(crate) async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> 
     let doing = format!("could not join `{}`", code.name);
     let folder = name_of(scope).parse().map_err(|why: identity::principal::BadName| Failure::new(&doing, &why))?;
     let _turn = take_turn(&common.root(), &folder, &doing).await?;
-    if scope.node().map_err(|why| Failure::new(&doing, &why))?.is_some() {
+    if scope.node().during(&doing)?.is_some() {
         return Ok(());
     }
-    let wish = scope.wish().map_err(|why| Failure::new(&doing, &why))?;
+    let wish = scope.wish().during(&doing)?;
     let wish = wish.ok_or_else(|| Failure::failed(&doing, "what this machine wanted to be is lost"))?;
     let tell = |step: Step<'_>| match step {
         Step::Doing(step) => tracing::debug!("{step}"),
@@ -330,7 +330,8 @@ async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str)
     if node.org_id != code.org || (node.invite.is_some() && node.invite == code.ticket.invite()) {
         return Ok(false);
     }
-    let gateways: Vec<Gateway> = node.gateways.iter().chain(&code.gateways).cloned().map(Gateway::from).collect();
+    let gateways: Vec<GatewayAddress> =
+        node.gateways.iter().chain(&code.gateways).cloned().map(GatewayAddress::from).collect();
     if !is_revoked(scope, &gateways).await.unwrap_or(false) {
         return Ok(false);
     }
@@ -365,7 +366,7 @@ async fn again(scope: &Scope, mut node: NodeFile, code: &InviteCode, doing: &str
             node.gateways.push(address.clone());
         }
     }
-    scope.save_node(&node).map_err(|why| Failure::new(doing, &why))?;
+    scope.save_node(&node).during(doing)?;
     let came = match enroll::come_back(scope, node.clone()).await {
         Err(AskError::Call(CallError::NotAccepted { .. })) if joined => return_by_key(scope, node).await,
         other => other,
@@ -386,7 +387,7 @@ async fn again(scope: &Scope, mut node: NodeFile, code: &InviteCode, doing: &str
 
 /// Its certificate counts no more, as after a gateway was removed; its node key does. If its agent runs, that does it.
 async fn return_by_key(scope: &Scope, node: NodeFile) -> Result<NodeFile, AskError> {
-    let gateways: Vec<Gateway> = node.gateways.iter().cloned().map(Gateway::from).collect();
+    let gateways: Vec<GatewayAddress> = node.gateways.iter().cloned().map(GatewayAddress::from).collect();
     if let Some(_held) = scope.lock()? {
         renew::come_back(scope, &node, &gateways).await?;
     }
@@ -394,10 +395,10 @@ async fn return_by_key(scope: &Scope, node: NodeFile) -> Result<NodeFile, AskErr
 }
 
 fn told(common: &Common, scope: &Scope, tell: Option<&Path>, doing: &str) -> Result<(), Failure> {
-    let status = Status::from_disk(scope).map_err(|why| Failure::new(doing, &why))?;
+    let status = NodeStatus::from_disk(scope).during(doing)?;
     if let Some(path) = tell {
         let name = format!("{}\n", name_of(scope));
-        file::write(path, name.as_bytes(), Access::Private).map_err(|why| Failure::new(doing, &why))?;
+        file::write(path, name.as_bytes(), FileAccess::Private).during(doing)?;
     }
     show(common.json, &status, || {
         let (name, org, id) = (&status.name, &status.org, &status.spiffe_id);
@@ -412,7 +413,7 @@ pub(crate) fn wanted_paths(
     identity: Option<&Path>,
     doing: &str,
 ) -> Result<Option<TrustPaths>, Failure> {
-    let absolute = |path: &Path| std::path::absolute(path).map_err(|why| Failure::new(doing, &why));
+    let absolute = |path: &Path| std::path::absolute(path).during(doing);
     let endpoint = endpoint.map(absolute).transpose()?;
     let identity = identity.map(absolute).transpose()?;
     let paths = TrustPaths { endpoint, identity };

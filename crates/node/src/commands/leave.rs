@@ -1,7 +1,5 @@
 //! `freehold-node leave`: tells the gateway, then wipes the keys.
 
-use std::io::{IsTerminal as _, Write as _};
-
 use clap::Args;
 use ground::clock;
 use identity::principal::NodeName;
@@ -10,9 +8,10 @@ use member::ask::sync;
 use member::store::scope::{NodeFile, Scope, ScopeError};
 use org::refusal::Refusal;
 use serde::Serialize;
+use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
-use wire::connect::{CallError, Gateway};
+use wire::connect::{CallError, GatewayAddress};
 
 use crate::commands::roots::{Common, name_of};
 
@@ -59,11 +58,11 @@ impl Leave {
             return Err(Failure::refused(doing, why)
                 .hint(format!("an operator takes the mandate first: freehold gateway remove {name}")));
         }
-        self.confirm(doing, &org)?;
+        confirm(self.yes, doing, &format!("Leave `{org}` and wipe this machine's keys? It cannot be undone."))?;
         let told_gateway = match (&node, self.local) {
             (Some(node), false) => {
                 let addresses = scope.addresses(node, clock::now()).map_err(|why| failed(&why))?;
-                let gateways: Vec<Gateway> = addresses.into_iter().map(Gateway::from).collect();
+                let gateways: Vec<GatewayAddress> = addresses.into_iter().map(GatewayAddress::from).collect();
                 match sync::leave(&scope, &gateways).await {
                     // Told in a run that was interrupted.
                     Ok(()) | Err(AskError::Call(CallError::Refused(Refusal::KeyLeft))) => true,
@@ -75,17 +74,6 @@ impl Leave {
         scope.wipe().map_err(|why| failed(&why))?;
         told(common, &org, told_gateway);
         Ok(())
-    }
-
-    fn confirm(&self, doing: &str, org: &str) -> Result<(), Failure> {
-        if self.yes || !std::io::stdin().is_terminal() {
-            return Ok(());
-        }
-        eprint!("Leave `{org}` and wipe this machine's keys? It cannot be undone. [y/N] ");
-        let _ = std::io::stderr().flush();
-        let mut answer = String::new();
-        let _ = std::io::stdin().read_line(&mut answer);
-        if matches!(answer.trim(), "y" | "yes") { Ok(()) } else { Err(Failure::failed(doing, "you said no")) }
     }
 }
 

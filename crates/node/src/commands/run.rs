@@ -5,11 +5,11 @@ use std::sync::Arc;
 use clap::Args;
 use identity::time::Seconds;
 use member::agent::metrics::{self, Tally};
-use member::agent::{self, AgentError, Options};
+use member::agent::{self, AgentError, AgentOptions};
 use member::ask::source::Source;
 use member::metrics::port::{self, NoPort, Shown};
 use member::store::scope::ScopeError;
-use terminal::failure::{Exit, Failure};
+use terminal::failure::{During, Exit, Failure};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -57,7 +57,7 @@ impl Run {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "the agent stopped";
         let scope = common.scope("could not run the agent")?;
-        let mut stop = stop_signal().map_err(|why| Failure::new(doing, &why))?;
+        let mut stop = stop_signal().during(doing)?;
         let failed = |why: ScopeError| Failure::new(doing, &why);
         if scope.node().map_err(failed)?.is_none()
             && let Some((_, code)) = scope.waiting().map_err(failed)?
@@ -73,8 +73,9 @@ impl Run {
             let exit = if matches!(why, NoPort::Exposed(_)) { Exit::Usage } else { Exit::Failed };
             Failure::new("could not run the agent", &why).exit(exit).hint(why.hint())
         })?;
-        let from = self.from.map(Source::absolute).transpose().map_err(|why| Failure::new(doing, &why))?;
-        let options = Options { check_in_every: Seconds(self.every.0.max(1)), from, tally, ..Options::default() };
+        let from = self.from.map(Source::absolute).transpose().during(doing)?;
+        let options =
+            AgentOptions { check_in_every: Seconds(self.every.0.max(1)), from, tally, ..AgentOptions::default() };
         agent::run(scope, options, stop).await.map_err(|why| {
             let failure = Failure::new(doing, &why);
             match why {

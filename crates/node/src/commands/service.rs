@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use member::agent::status::Status;
+use member::agent::status::NodeStatus;
 use member::store::scope::Scope;
 use serde::Serialize;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use terminal::show::show;
 
 use crate::commands::roots::{Common, name_of};
@@ -76,7 +76,7 @@ impl Install {
         let doing = "could not install the service";
         let scope = common.scope(doing)?;
         let name = name_of(&scope);
-        let joined = scope.node().map_err(|why| Failure::new(doing, &why))?.is_some_and(|node| node.joined);
+        let joined = scope.node().during(doing)?.is_some_and(|node| node.joined);
         if !joined {
             return Err(Failure::failed(doing, format!("`{name}` was not joined to its end"))
                 .hint("finish it: freehold-node join"));
@@ -87,7 +87,7 @@ impl Install {
             show(common.json, &printed, || unit.text().to_owned());
             return Ok(());
         }
-        let by_hand = Status::from_agent(&scope).is_some() && !standing(doing, &name)?.running;
+        let by_hand = NodeStatus::from_agent(&scope).is_some() && !standing(doing, &name)?.running;
         let changed = unit.install().map_err(|why| failure(doing, &why, &name))?;
         let installed = Installed { standing: standing(doing, &name)?, changed };
         show(common.json, &installed, || {

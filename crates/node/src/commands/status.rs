@@ -3,7 +3,7 @@
 use clap::Args;
 use identity::id::Digest;
 use member::agent::lasting::Lasting;
-use member::agent::status::{Status as NodeStatus, WaitingStatus};
+use member::agent::status::{NodeStatus, WaitingStatus};
 use member::apply::view::ApplyView;
 use member::store::scope::ScopeError;
 use org::report::DomainTold;
@@ -48,7 +48,7 @@ impl Status {
             None => NodeStatus::from_disk(&scope).map_err(failed)?,
         };
         let told = Told { status, survival: Lasting::from_disk(&scope).map_err(failed)? };
-        show(common.json, &told, || in_words(&told, (common.program(&scope), &common.start(&scope))));
+        show(common.json, &told, || in_words(&told, common.program(&scope), &common.start(&scope)));
         Ok(())
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn short(digest: Digest) -> String {
     digest.to_string().chars().take(12).collect()
 }
 
-fn in_words(told: &Told, (program, start): (Program, &str)) -> String {
+fn in_words(told: &Told, program: Program, start: &str) -> String {
     let status = &told.status;
     let gateways: Vec<_> = status.gateways.iter().map(ToString::to_string).collect();
     let mut lines = vec![

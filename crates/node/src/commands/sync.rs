@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use identity::id::Digest;
 use identity::time::Seconds;
-use member::agent::errand::{Answer, Desk, Errand};
+use member::agent::errand::{Desk, Errand, ErrandAnswer};
 use member::agent::socket::Remote;
-use member::agent::status::Status;
-use member::agent::{AgentError, Options, Ready};
+use member::agent::status::NodeStatus;
+use member::agent::{AgentError, AgentOptions, Ready};
 use member::apply::preview::Preview;
 use member::apply::trial::Outcome;
 use member::apply::view::RolledBack;
@@ -17,7 +17,7 @@ use member::ask::weigh::weigh;
 use member::store::scope::Scope;
 use org::report::{Refused, plain};
 use serde::Serialize;
-use terminal::failure::{Exit, Failure};
+use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
 use tokio::sync::watch;
 
@@ -77,14 +77,14 @@ enum Hand {
 }
 
 impl Hand {
-    async fn status(&self) -> Option<Status> {
+    async fn status(&self) -> Option<NodeStatus> {
         match self {
             Self::There(remote) => remote.status().await,
             Self::Here(desk) => Some(desk.status()),
         }
     }
 
-    async fn send(&self, errand: Errand) -> Option<Answer> {
+    async fn send(&self, errand: Errand) -> Option<ErrandAnswer> {
         match self {
             Self::There(remote) => remote.send(errand).await,
             Self::Here(desk) => desk.send(errand).await,
@@ -99,7 +99,7 @@ async fn find_agent(scope: &Scope) -> Result<Option<Remote>, Failure> {
             return Ok(Some(remote));
         }
         // Let go at once: whoever goes on takes it again.
-        if scope.lock().map_err(|why| Failure::new(DOING, &why))?.is_some() {
+        if scope.lock().during(DOING)?.is_some() {
             return Ok(None);
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -112,20 +112,20 @@ impl Sync {
         let scope = common.scope(DOING)?;
         let typed = Typed { program: common.program(&scope), agent: common.agent(&scope) };
         let program = typed.program;
-        self.from = self.from.map(Source::absolute).transpose().map_err(|why| Failure::new(DOING, &why))?;
+        self.from = self.from.map(Source::absolute).transpose().during(DOING)?;
         if let Some(remote) = find_agent(&scope).await? {
-            return self.ask((common, &typed), &Hand::There(remote)).await;
+            return self.ask(common, &typed, &Hand::There(remote)).await;
         }
         if self.dry_run {
             return self.weigh(common, &scope).await;
         }
-        let mut stop = stop_signal().map_err(|why| Failure::new(DOING, &why))?;
+        let mut stop = stop_signal().during(DOING)?;
         let (_go_on, never) = watch::channel(false);
-        let ready = Ready::prepare(scope, Options { from: self.from.clone(), ..Options::default() })
+        let ready = Ready::prepare(scope, AgentOptions { from: self.from.clone(), ..AgentOptions::default() })
             .map_err(|why| ended(&why, program))?;
         let hand = Hand::Here(ready.desk());
         let stopped = tokio::select! {
-            done = self.ask((common, &typed), &hand) => return done,
+            done = self.ask(common, &typed, &hand) => return done,
             ran = ready.run(never) => return Err(ran.map_or_else(|why| ended(&why, program), |()| gone(&typed))),
             stopped = stop.wait_for(|stop| *stop) => stopped.is_ok(),
         };
@@ -140,21 +140,20 @@ impl Sync {
 
     /// Nobody has hold of the scope, so it is looked at from outside.
     async fn weigh(&self, common: &Common, scope: &Scope) -> Result<(), Failure> {
-        let lock = scope.lock().map_err(|why| Failure::new(DOING, &why))?;
+        let lock = scope.lock().during(DOING)?;
         let _lock = lock.ok_or_else(|| ended(&AgentError::AlreadyRunning, common.program(scope)))?;
-        let preview =
-            weigh(scope, self.from.as_ref(), self.errand().urge()).await.map_err(|why| Failure::new(DOING, &why))?;
+        let preview = weigh(scope, self.from.as_ref(), self.errand().urge()).await.during(DOING)?;
         tell_preview(common, &preview);
         Ok(())
     }
 
-    async fn ask(&self, (common, typed): (&Common, &Typed), hand: &Hand) -> Result<(), Failure> {
+    async fn ask(&self, common: &Common, typed: &Typed, hand: &Hand) -> Result<(), Failure> {
         let answer = hand.send(self.errand()).await.ok_or_else(|| gone(typed))?;
         if let Some(preview) = &answer.preview {
             tell_preview(common, preview);
             return Ok(());
         }
-        let Answer { mut status, failed, .. } = answer;
+        let ErrandAnswer { mut status, failed, .. } = answer;
         let refused =
             status.refused.as_ref().filter(|refused| failed.as_ref().is_none_or(|why| plain(why) == refused.why));
         if let Some(refused) = refused.filter(|_| status.applied.trial.is_none() || failed.is_some()) {
@@ -190,7 +189,7 @@ impl Sync {
             // The operators want to know how it went, and nobody stays to tell them.
             let _ = tokio::time::timeout(GOODBYE, desk.send(Errand::default())).await;
         }
-        finish((common, typed.program), status)
+        finish(common, typed.program, status)
     }
 }
 
@@ -230,20 +229,20 @@ fn ended(why: &AgentError, program: Program) -> Failure {
 }
 
 /// The domain whose roots are on trial.
-fn roots_on_trial(status: &Status) -> Option<&'static str> {
+fn roots_on_trial(status: &NodeStatus) -> Option<&'static str> {
     let trust = status.trust.as_ref()?;
     let domains = [("endpoint", &trust.endpoint), ("identity", &trust.identity)];
     domains.into_iter().find(|(_, told)| told.trial.is_some()).map(|(domain, _)| domain)
 }
 
 /// Roots that went back, and why.
-fn roots_gone_back(status: &Status) -> Option<(&'static str, &Refused)> {
+fn roots_gone_back(status: &NodeStatus) -> Option<(&'static str, &Refused)> {
     let trust = status.trust.as_ref()?;
     let domains = [("endpoint", &trust.endpoint), ("identity", &trust.identity)];
     domains.into_iter().find_map(|(domain, told)| Some((domain, told.refused.as_ref()?)))
 }
 
-fn finish((common, program): (&Common, Program), status: Status) -> Result<(), Failure> {
+fn finish(common: &Common, program: Program, status: NodeStatus) -> Result<(), Failure> {
     let hint = format!("try it again: {}, with more time: --commit-timeout 20m", program.command("sync --now"));
     let roots = roots_gone_back(&status).map(|(domain, refused)| {
         let doing = format!("went back from new `{domain}` roots at {}", refused.at);

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use wire::carry::way;
-use wire::connect::{Anchor, CallError, Gateway, Provisional};
+use wire::connect::{Anchor, CallError, GatewayAddress, Provisional};
 use wire::known::Known;
 use wire::tls::{self, Expect, OwnSvid};
 
@@ -35,7 +35,7 @@ pub struct Seen {
 
 /// The whole conversation that every caller has before it asks something. What is learned by it is not kept.
 pub async fn reach(
-    gateway: &Gateway,
+    gateway: &GatewayAddress,
     roots: &Roots<Endpoint>,
     known: &Known,
     own: Option<&OwnSvid>,
@@ -49,7 +49,7 @@ pub async fn reach(
 }
 
 /// Its certificate's end and its clock, from one plain request.
-async fn glimpse(gateway: &Gateway, expect: Expect) -> io::Result<(Option<Timestamp>, Option<Timestamp>)> {
+async fn glimpse(gateway: &GatewayAddress, expect: Expect) -> io::Result<(Option<Timestamp>, Option<Timestamp>)> {
     let host = &gateway.address.host;
     let stream = way::open(&gateway.address, gateway.dial).await.map_err(io::Error::other)?;
     let config = tls::client(expect, host.clone(), None).map_err(io::Error::other)?;
@@ -75,7 +75,7 @@ fn date_in(reply: &str) -> Option<Timestamp> {
 }
 
 /// What came of it, in a line.
-pub fn finding(gateway: &Gateway, outcome: &Result<Seen, CallError>) -> Finding {
+pub fn finding(gateway: &GatewayAddress, outcome: &Result<Seen, CallError>) -> Finding {
     let address = &gateway.address;
     match outcome {
         Ok(seen) => {
@@ -86,7 +86,7 @@ pub fn finding(gateway: &Gateway, outcome: &Result<Seen, CallError>) -> Finding 
     }
 }
 
-fn way_in_words(gateway: &Gateway) -> String {
+fn way_in_words(gateway: &GatewayAddress) -> String {
     match &gateway.address.way {
         _ if gateway.dial.is_some() => "directly".to_owned(),
         Way::Direct => "directly".to_owned(),

@@ -44,7 +44,7 @@ pub(crate) async fn look(scope: &Scope, service: &Name, program: Program) -> Vec
     if let Some(target) = manifest.access.targets.get(service) {
         let is_here = manifest.runs.services.contains_key(service);
         let (ways, called) = match (&agent, caller(&node, target)) {
-            (Some(agent), Some(who)) => tried(agent, (&node, who, program), service, is_here).await,
+            (Some(agent), Some(who)) => tried(agent, &node, who, program, service, is_here).await,
             (None, _) | (_, None) => (Vec::new(), None),
         };
         // Nobody could try it.
@@ -52,7 +52,7 @@ pub(crate) async fn look(scope: &Scope, service: &Name, program: Program) -> Vec
             findings.extend(knock(target).await);
         }
         findings.extend(ways);
-        findings.extend(relays((manifest.runs.relay, &manifest.access.relays), target));
+        findings.extend(relays(manifest.runs.relay, &manifest.access.relays, target));
         findings.extend(called);
     }
     if let Some(listener) = manifest.runs.services.get(service) {
@@ -64,7 +64,9 @@ pub(crate) async fn look(scope: &Scope, service: &Name, program: Program) -> Vec
 /// Every way there, and what became of a call. What is on this node is looked at by itself.
 async fn tried(
     agent: &Remote,
-    (node, who, program): (&NodeFile, Principal, Program),
+    node: &NodeFile,
+    who: Principal,
+    program: Program,
     service: &Name,
     is_here: bool,
 ) -> (Vec<Finding>, Option<Finding>) {
@@ -78,7 +80,7 @@ async fn tried(
     let one_works = matches!(called, Some(CallOutcome::Taken { .. } | CallOutcome::Declined { .. }))
         || ways.iter().any(|way| way.outcome.is_ok());
     let ways = ways.iter().map(|tried| way(tried, one_works)).collect();
-    (ways, called.map(|called| call(&called, (node, &who, program), service)))
+    (ways, called.map(|called| call(&called, node, &who, program, service)))
 }
 
 fn name(node: &NodeFile, manifest: &Manifest, service: &Name) -> Finding {
@@ -203,7 +205,7 @@ fn way(tried: &ProbedWay, one_works: bool) -> Finding {
 }
 
 /// What became of a call that was begun for somebody here.
-fn call(called: &CallOutcome, (own, who, program): (&NodeFile, &Principal, Program), service: &Name) -> Finding {
+fn call(called: &CallOutcome, own: &NodeFile, who: &Principal, program: Program, service: &Name) -> Finding {
     let subject = "service";
     let (node, why) = match called {
         CallOutcome::Taken { node, by } => {
@@ -272,7 +274,7 @@ async fn knock(target: &Target) -> Vec<Finding> {
     findings
 }
 
-fn relays((is_one, others): (bool, &BTreeMap<NodeName, HostPort>), target: &Target) -> Option<Finding> {
+fn relays(is_one: bool, others: &BTreeMap<NodeName, HostPort>, target: &Target) -> Option<Finding> {
     let needs_one = target.places.iter().any(|dial| dial.address.is_none());
     let others = others.iter().map(|(name, at)| format!("`{name}` at {at}"));
     let own = is_one.then(|| "this node itself".to_owned());
@@ -347,7 +349,7 @@ mod tests {
         let target = Target { places: vec![place], node: true, callers: Vec::new(), port: None };
         let mark = |is_one: bool, others: &[&str]| {
             let others = others.iter().map(|name| (name.parse().unwrap(), "192.0.2.1:7444".parse().unwrap())).collect();
-            relays((is_one, &others), &target).unwrap().mark
+            relays(is_one, &others, &target).unwrap().mark
         };
         assert_eq!((mark(true, &[]), mark(false, &["quay"]), mark(false, &[])), (Mark::Ok, Mark::Ok, Mark::Wrong));
     }
@@ -365,7 +367,7 @@ mod tests {
             trust: None,
         };
         let (ann, service) = ("spiffe://harbor/user/ann".parse().unwrap(), "wiki".parse().unwrap());
-        let told = |called, who| call(&called, (&own, who, Program::Node), &service);
+        let told = |called, who| call(&called, &own, who, Program::Node, &service);
         let declined = |why| CallOutcome::Declined { node: "alpha".parse().unwrap(), why };
         let taken = CallOutcome::Taken { node: "alpha".parse().unwrap(), by: "tls".to_owned() };
         assert_eq!(told(taken, &ann).mark, Mark::Ok);

@@ -13,12 +13,12 @@ const LEEWAY: Seconds = Seconds::MINUTE;
 
 /// Who looks: an operator renews things, a node's owner asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum Viewer {
     Operator,
     Node,
 }
 
-impl Who {
+impl Viewer {
     fn refresh(self) -> &'static str {
         match self {
             Self::Operator => "renew it: freehold refresh",
@@ -72,7 +72,7 @@ pub fn clock(now: Timestamp, newest: Option<(&str, Timestamp)>, gateways: Option
     }
 }
 
-pub fn head(now: Timestamp, head: &Head, who: Who) -> Finding {
+pub fn head(now: Timestamp, head: &Head, who: Viewer) -> Finding {
     let (version, until) = (head.version, head.fresh_until);
     match left(now, until) {
         None => Finding::wrong(
@@ -88,7 +88,7 @@ pub fn head(now: Timestamp, head: &Head, who: Who) -> Finding {
 }
 
 /// The mandates of the head that matter here; at least one must be in force.
-pub fn mandate<'a>(now: Timestamp, mandates: impl Iterator<Item = &'a Mandate>, who: Who) -> Finding {
+pub fn mandate<'a>(now: Timestamp, mandates: impl Iterator<Item = &'a Mandate>, who: Viewer) -> Finding {
     let last = mandates.max_by_key(|mandate| (mandate.not_before <= now, mandate.not_after));
     let Some(mandate) = last else {
         return Finding::wrong(

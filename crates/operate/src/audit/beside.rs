@@ -69,12 +69,12 @@ pub(super) fn rivals(state: &State, nodes: &[NodeView]) -> Vec<RivalView> {
         signed_by: state.signers_of_object(&rival.envelope),
         takes_away: taken_away(&rival.head.revocations, &own.head.revocations, nodes),
     };
-    state.ground.rivals.iter().map(view).collect()
+    state.judged.ground.rivals.iter().map(view).collect()
 }
 
 /// By the machines' own signed word; whether the head in force reaches what they left is for the fold to say.
 pub(super) fn left(state: Option<&State>, nodes: &[&NodeView], reports: &Reports) -> Vec<LeftView> {
-    let reached = |digest: &Digest| state.is_some_and(|state| state.ground.reached.contains(digest));
+    let reached = |digest: &Digest| state.is_some_and(|state| state.judged.ground.reached.contains(digest));
     let left = |node: &&NodeView| {
         let left = reports.get(&node.node_key.digest())?.report.left?;
         let view = LeftView { node: node.name.clone(), version: left.version, digest: left.digest };
@@ -101,8 +101,7 @@ pub(super) async fn missing(session: &mut Session) -> Result<Vec<String>> {
 pub(super) fn left_behind(session: &Session, nodes: &[NodeView]) -> Vec<String> {
     let (Ok(state), own) = (session.state(), &session.known.head.head) else { return Vec::new() };
     let counts = |head: &Held<'_>| state.head_named(head.digest()).is_some();
-    let says_more =
-        |head: &Held<'_>| !state.revocations.names_all_of(head.lines()) && state.signers_of(*head).is_some();
+    let says_more = |head: &Held<'_>| !state.revoked().names_all_of(head.lines()) && state.signers_of(*head).is_some();
     let tell = |former: Held<'_>| {
         let mut what = taken_away(former.lines(), &own.revocations, nodes);
         if let Held::Whole(record) = former

@@ -11,7 +11,7 @@ use identity::head::Head;
 use identity::id::{Correlation, Digest, OrgId};
 use identity::key::PublicKey;
 use identity::members::NodeLeaf;
-use org::audit::{self, Line};
+use org::audit::{self, AuditLine};
 use org::founding::Founding;
 use org::ledger::chain::Chain;
 use org::ledger::entry::SignedEntry;
@@ -25,7 +25,7 @@ use crate::session::{Result, Session};
 
 /// The result of a check.
 #[derive(Debug, Clone, Serialize)]
-pub struct Verdict {
+pub struct AuditResult {
     pub ok: bool,
     pub entries: usize,
     pub heads: usize,
@@ -36,20 +36,20 @@ pub struct Verdict {
 }
 
 /// Every entry, judged here.
-pub async fn lines(session: &mut Session, subject: Option<&str>) -> Result<Vec<Line>> {
+pub async fn lines(session: &mut Session, subject: Option<&str>) -> Result<Vec<AuditLine>> {
     let (state, entries) = (session.folded().await?, entries(session).await?);
     let mut told = BTreeSet::new();
     // Two gateways may have been handed the same.
     let lines = entries.iter().map(|signed| audit::line(&state, signed));
     let lines = lines.filter(|line| told.insert((line.action.clone(), line.subject.clone(), line.fingerprint)));
-    let mut lines: Vec<Line> = lines.collect();
+    let mut lines: Vec<AuditLine> = lines.collect();
     told_by_its_head(&mut lines, &state);
     lines.retain(|line| subject.is_none_or(|subject| line.concerns(subject, &state)));
     Ok(lines)
 }
 
 /// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
-pub async fn verify(session: &mut Session) -> Result<Verdict> {
+pub async fn verify(session: &mut Session) -> Result<AuditResult> {
     let state = session.folded().await?;
     let envelopes = entries(session).await?.into_iter().map(|signed| signed.envelope).collect();
     let mut verdict = check_alone(&session.known.founding, envelopes, &state);
@@ -63,11 +63,11 @@ pub async fn verify(session: &mut Session) -> Result<Verdict> {
 }
 
 /// A bundle, a release or a step to other signers that came with a head which names it is told by that one.
-fn told_by_its_head(lines: &mut Vec<Line>, state: &State) {
-    let is_head = |line: &Line| state.head_named(line.fingerprint).is_some();
-    let subject = |line: &Line| (line.correlation, about(&line.action).to_owned());
+fn told_by_its_head(lines: &mut Vec<AuditLine>, state: &State) {
+    let is_head = |line: &AuditLine| state.head_named(line.fingerprint).is_some();
+    let subject = |line: &AuditLine| (line.correlation, about(&line.action).to_owned());
     let heads: BTreeSet<(Correlation, String)> = lines.iter().filter(|line| is_head(line)).map(subject).collect();
-    let named = |line: &Line| heads.contains(&subject(line));
+    let named = |line: &AuditLine| heads.contains(&subject(line));
     lines.retain(|line| {
         is_head(line) || !["bootstrap_trust", "release", "signers"].contains(&about(&line.action)) || !named(line)
     });
@@ -79,14 +79,14 @@ fn about(action: &str) -> &str {
 
 /// Reads every entry afresh: what they say, and the first thing that does not hold. What does not count is a line of the
 /// audit and no failure: a gateway that lies could write it at any time.
-pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, state: &State) -> Verdict {
+pub fn check_alone(founding: &Founding, entries: Vec<Envelope>, state: &State) -> AuditResult {
     let count = entries.len();
     let (opened, first_bad) = open_all(founding, entries, state);
     let first_bad = first_bad.or_else(|| broken_link(state)).or_else(|| without_evidence(state, &opened));
     let heads = opened.iter().flat_map(|signed| carried(&signed.entry.action));
     let heads = heads.filter(|envelope| envelope.kind() == Head::KIND).map(Envelope::digest).collect::<BTreeSet<_>>();
     let void = opened.iter().filter(|signed| audit::line(state, signed).result.starts_with("void")).count();
-    Verdict { ok: first_bad.is_none(), entries: count, heads: heads.len(), void, first_bad }
+    AuditResult { ok: first_bad.is_none(), entries: count, heads: heads.len(), void, first_bad }
 }
 
 /// Each by its signature, and each chain from its first entry on; the first that does not hold.
@@ -115,7 +115,7 @@ fn missing(state: &State, entries: &[SignedEntry]) -> Option<String> {
     let is_asked = |signed: &&SignedEntry| match (settled.get(&signed.entry.voice), state.head()) {
         (_, None) => true,
         (Some((last, entries)), _) if signed.entry.seq <= *last => entries.contains(&signed.digest),
-        (_, Some(_)) => state.ground.mandate(signed.entry.voice).is_some(),
+        (_, Some(_)) => state.judged.ground.mandate(signed.entry.voice).is_some(),
     };
     let asked = entries.iter().filter(is_asked);
     let cut = asked.filter(|signed| !follows(signed)).min_by_key(|signed| signed.entry.seq)?;
@@ -136,10 +136,10 @@ fn settled(state: &State) -> BTreeMap<PublicKey, (u64, BTreeSet<Digest>)> {
 fn broken_link(state: &State) -> Option<String> {
     let name = |voice| name_of(state, voice);
     // What a voice wrote that was closed, operators have looked at.
-    let fork = state.fold.forks.iter().find(|(voice, _)| state.ground.mandate(**voice).is_some());
+    let fork = state.judged.fold.forks.iter().find(|(voice, _)| state.judged.ground.mandate(**voice).is_some());
     let fork = fork.map(|(voice, seq)| format!("the chain of {} forks at entry {seq}", name(voice)));
     let record = state.head().into_iter().flat_map(|record| &record.head.record);
-    let mut lacking = record.filter(|(voice, _)| !state.fold.whole.contains(voice));
+    let mut lacking = record.filter(|(voice, _)| !state.judged.fold.whole.contains(voice));
     let lacking = || {
         lacking.next().map(|(voice, at)| {
             let head = state.head();

@@ -24,7 +24,7 @@ use crate::trust::issuers::{self, issuing_until};
 use crate::trust::versions::turned_elsewhere;
 
 #[derive(Debug, Clone, Serialize)]
-pub struct Status {
+pub struct OrgStatus {
     pub org: OrgName,
     pub org_id: OrgId,
     pub at: Timestamp,
@@ -115,7 +115,7 @@ impl Lasting {
 }
 
 /// All, or one machine's survival with the same page around it.
-pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timestamp) -> Result<Status> {
+pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timestamp) -> Result<OrgStatus> {
     let nodes = node::all(session).await?;
     if let Some(name) = only.filter(|name| !nodes.iter().any(|node| node.name == **name)) {
         return Err(OperateError::no_such("node", name));
@@ -149,7 +149,7 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
         beside::left_behind(session, &nodes),
     ];
     let quorum = &session.known.signers.quorum;
-    Ok(Status {
+    Ok(OrgStatus {
         org: session.known.founding.record.name.clone(),
         org_id: session.known.org(),
         at: now,
@@ -211,7 +211,8 @@ fn troubles(session: &Session, live: &[&NodeView], gateways: &[GatewayView], now
         alarms.extend(ends.into_iter().filter_map(|(domain, until)| ending(gateway, domain, until?, now)));
     }
     if session.survey.halt.is_some() {
-        alarms.push("the gateway knows that its ledger is behind, and issues nothing: freehold doctor".to_owned());
+        let name = &session.survey.gateway;
+        alarms.push(format!("`{name}` is held back, and issues nothing; why, and what ends it: freehold gateway list"));
     }
     let frozen = Freeze::of(&session.known, now);
     alarms.extend(frozen.as_ref().map(|freeze| format!("FROZEN: {freeze}")));

@@ -94,7 +94,7 @@ impl From<BadList> for BackupError {
 
 /// Of what a backup is made, and when.
 #[derive(Debug, Clone)]
-pub struct Origin {
+pub struct BackupOrigin {
     pub org: OrgName,
     pub org_id: OrgId,
     pub at: Timestamp,
@@ -269,8 +269,8 @@ impl Gathered {
     }
 
     /// Writes the backup: whole or absent, for this user alone, never over another file.
-    pub fn write(self, to: &Path, origin: Origin, for_whom: &To) -> Result<Contents, BackupError> {
-        let Origin { org, org_id, at: made_at } = origin;
+    pub fn write(self, to: &Path, origin: BackupOrigin, for_whom: &To) -> Result<Contents, BackupError> {
+        let BackupOrigin { org, org_id, at: made_at } = origin;
         let files = self.items.iter().map(|(item, _)| item.clone()).collect();
         let by = env!("CARGO_PKG_VERSION").to_owned();
         let contents = Contents { schema: 1, org, org_id, made_at, by, files, links: self.links.clone() };

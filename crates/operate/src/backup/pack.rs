@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ground::archive::{ArchiveError, Sealer, To};
 
-use super::tar::{self, Entry, Kind};
+use super::tar::{self, TarEntry, TarEntryKind};
 use super::{BackupError, BadList, Body, Contents, Item, LIST, Link};
 use crate::backup::inside::Inside;
 
@@ -33,7 +33,7 @@ impl<'a> Packer<'a> {
         let mut packer = Self { sealer, path: path.to_owned(), contents, folders: BTreeSet::new() };
         // For people, too.
         let list = serde_json::to_vec_pretty(contents).map_err(BadList::Json)?;
-        packer.header(LIST, Kind::File { size: list.len() as u64 }, 0o600)?;
+        packer.header(LIST, TarEntryKind::File { size: list.len() as u64 }, 0o600)?;
         packer.put(&list)?;
         packer.fill_up(list.len() as u64)?;
         Ok(packer)
@@ -41,12 +41,12 @@ impl<'a> Packer<'a> {
 
     pub(super) fn link(&mut self, link: &Link) -> Result<(), BackupError> {
         self.folders_of(&link.path)?;
-        self.header(link.path.as_str(), Kind::Link { target: link.target.to_string() }, 0o777)
+        self.header(link.path.as_str(), TarEntryKind::Link { target: link.target.to_string() }, 0o777)
     }
 
     pub(super) fn file(&mut self, item: &Item, body: &Body) -> Result<(), BackupError> {
         self.folders_of(&item.path)?;
-        self.header(item.path.as_str(), Kind::File { size: item.size }, item.mode)?;
+        self.header(item.path.as_str(), TarEntryKind::File { size: item.size }, item.mode)?;
         match body {
             Body::Read(bytes) => self.put(bytes)?,
             Body::Copied(path) => each_piece(path, |piece| self.put(piece))?,
@@ -63,11 +63,11 @@ impl<'a> Packer<'a> {
     fn folders_of(&mut self, path: &Inside) -> Result<(), BackupError> {
         let mut new: Vec<Inside> = path.above().filter(|above| self.folders.insert(above.clone())).collect();
         new.reverse();
-        new.iter().try_for_each(|folder| self.header(&format!("{folder}/"), Kind::Folder, 0o700))
+        new.iter().try_for_each(|folder| self.header(&format!("{folder}/"), TarEntryKind::Folder, 0o700))
     }
 
-    fn header(&mut self, path: &str, kind: Kind, mode: u32) -> Result<(), BackupError> {
-        let header = tar::header(&Entry { path: path.to_owned(), kind }, mode, self.contents.made_at)?;
+    fn header(&mut self, path: &str, kind: TarEntryKind, mode: u32) -> Result<(), BackupError> {
+        let header = tar::header(&TarEntry { path: path.to_owned(), kind }, mode, self.contents.made_at)?;
         self.put(&header)
     }
 

@@ -10,7 +10,7 @@ use ground::archive::{ArchiveError, Opener, Sum, With};
 use ground::file;
 use zeroize::Zeroizing;
 
-use super::tar::{self, Entry, Kind};
+use super::tar::{self, TarEntry, TarEntryKind};
 use super::{BackupError, BadList, Contents, Item, LIST};
 use crate::backup::inside::Inside;
 
@@ -96,7 +96,7 @@ impl Stream {
             u64::from(u32::from_be_bytes(length))
         } else {
             match tar::next(|out| self.fill(out))? {
-                Some(Entry { path, kind: Kind::File { size } }) if path == LIST => size,
+                Some(TarEntry { path, kind: TarEntryKind::File { size } }) if path == LIST => size,
                 _ => return Err(BadList::NotFirst.into()),
             }
         };
@@ -126,13 +126,13 @@ impl Stream {
             let unlisted = || BackupError::from(BadList::Unlisted(path.to_owned()));
             match entry.kind {
                 // They come into being with what is in them.
-                Kind::Folder => {}
-                Kind::Link { target } => {
+                TarEntryKind::Folder => {}
+                TarEntryKind::Link { target } => {
                     if links.remove(path) != Some(target.as_str()) {
                         return Err(unlisted());
                     }
                 }
-                Kind::File { size } => {
+                TarEntryKind::File { size } => {
                     let item = files.remove(path).ok_or_else(unlisted)?;
                     if item.size != size {
                         return Err(BackupError::BadItem(item.path.clone()));

@@ -39,7 +39,7 @@ pub enum BadTar {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum TarEntryKind {
     /// So many bytes follow, and zeros up to a whole block.
     File {
         size: u64,
@@ -51,18 +51,18 @@ pub enum Kind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct TarEntry {
     pub path: String,
-    pub kind: Kind,
+    pub kind: TarEntryKind,
 }
 
 /// The header of one entry: a block, or more if its names are long.
-pub fn header(entry: &Entry, mode: u32, at: Timestamp) -> Result<Vec<u8>, BadTar> {
+pub fn header(entry: &TarEntry, mode: u32, at: Timestamp) -> Result<Vec<u8>, BadTar> {
     let (letter, size, target) = match &entry.kind {
-        Kind::File { size } if *size > MAX_SIZE => return Err(BadTar::TooLarge(entry.path.clone())),
-        Kind::File { size } => (b'0', *size, ""),
-        Kind::Link { target } => (b'2', 0, target.as_str()),
-        Kind::Folder => (b'5', 0, ""),
+        TarEntryKind::File { size } if *size > MAX_SIZE => return Err(BadTar::TooLarge(entry.path.clone())),
+        TarEntryKind::File { size } => (b'0', *size, ""),
+        TarEntryKind::Link { target } => (b'2', 0, target.as_str()),
+        TarEntryKind::Folder => (b'5', 0, ""),
     };
     let (mut out, place) = (Vec::new(), split(&entry.path));
     let mut records = String::new();
@@ -90,7 +90,7 @@ pub fn padding(size: u64) -> impl Iterator<Item = u8> {
 }
 
 /// The next entry; nothing at the end. `fill` is asked for the bytes of headers alone.
-pub fn next<E: From<BadTar>>(mut fill: impl FnMut(&mut [u8]) -> Result<(), E>) -> Result<Option<Entry>, E> {
+pub fn next<E: From<BadTar>>(mut fill: impl FnMut(&mut [u8]) -> Result<(), E>) -> Result<Option<TarEntry>, E> {
     let mut block = Block([0; BLOCK]);
     fill(&mut block.0)?;
     if block.0 == [0; BLOCK] {
@@ -204,7 +204,7 @@ impl Block {
         self.0
     }
 
-    fn entry(&self, long: Long) -> Result<Entry, BadTar> {
+    fn entry(&self, long: Long) -> Result<TarEntry, BadTar> {
         let letter = self.letter()?;
         let size = self.number(SIZE)?;
         let path = match long.path {
@@ -212,12 +212,12 @@ impl Block {
             None => self.path()?,
         };
         let kind = match letter {
-            b'0' | 0 => Kind::File { size },
-            b'2' if size == 0 => Kind::Link { target: long.target.map_or_else(|| self.text(TARGET), Ok)? },
-            b'5' if size == 0 => Kind::Folder,
+            b'0' | 0 => TarEntryKind::File { size },
+            b'2' if size == 0 => TarEntryKind::Link { target: long.target.map_or_else(|| self.text(TARGET), Ok)? },
+            b'5' if size == 0 => TarEntryKind::Folder,
             _ => return Err(BadTar::OtherKind),
         };
-        Ok(Entry { path, kind })
+        Ok(TarEntry { path, kind })
     }
 
     /// Only a block that is a header has one.
@@ -286,11 +286,11 @@ mod tests {
         Timestamp::from_unix(1_900_000_000)
     }
 
-    fn entry(path: &str, kind: Kind) -> Entry {
-        Entry { path: path.to_owned(), kind }
+    fn entry(path: &str, kind: TarEntryKind) -> TarEntry {
+        TarEntry { path: path.to_owned(), kind }
     }
 
-    fn read(mut bytes: &[u8]) -> Result<Vec<Entry>, BadTar> {
+    fn read(mut bytes: &[u8]) -> Result<Vec<TarEntry>, BadTar> {
         let mut entries = Vec::new();
         loop {
             let mut fill = |out: &mut [u8]| -> Result<(), BadTar> {
@@ -321,15 +321,15 @@ mod tests {
             "\u{fc}/\u{df}".to_owned(),
         ];
         for path in &paths {
-            let links = targets.iter().map(|target| Kind::Link { target: target.clone() });
-            for kind in links.chain([Kind::File { size: 0 }, Kind::Folder]) {
+            let links = targets.iter().map(|target| TarEntryKind::Link { target: target.clone() });
+            for kind in links.chain([TarEntryKind::File { size: 0 }, TarEntryKind::Folder]) {
                 let entry = entry(path, kind);
                 let bytes = [header(&entry, 0o600, at()).unwrap(), END.to_vec()].concat();
                 assert_eq!(bytes.len() % BLOCK, 0);
                 assert_eq!(read(&bytes).unwrap(), [entry]);
             }
         }
-        let large = entry("a", Kind::File { size: MAX_SIZE });
+        let large = entry("a", TarEntryKind::File { size: MAX_SIZE });
         assert_eq!(
             next(|out| {
                 out.copy_from_slice(&header(&large, 0o600, at())?);
@@ -337,13 +337,13 @@ mod tests {
             }),
             Ok(Some(large))
         );
-        let larger = entry("a", Kind::File { size: MAX_SIZE + 1 });
+        let larger = entry("a", TarEntryKind::File { size: MAX_SIZE + 1 });
         assert_eq!(header(&larger, 0o600, at()), Err(BadTar::TooLarge("a".to_owned())));
     }
 
     #[test]
     fn a_header_that_was_changed_is_none() {
-        let good = header(&entry("operator/a", Kind::File { size: 0 }), 0o600, at()).unwrap();
+        let good = header(&entry("operator/a", TarEntryKind::File { size: 0 }), 0o600, at()).unwrap();
         for byte in 0..BLOCK {
             let mut changed = good.clone();
             changed[byte] ^= 1;
@@ -369,8 +369,8 @@ mod tests {
             let file = Block::new(("", "a"), (b'0', 0), (0o600, at()), "").finish();
             read(&[&about[..], text.as_bytes(), &padding(text.len() as u64).collect::<Vec<_>>(), &file, &END].concat())
         };
-        assert_eq!(records(&record("path", "b")).unwrap(), [entry("b", Kind::File { size: 0 })]);
-        assert_eq!(records(&record("mtime", "1.5")).unwrap(), [entry("a", Kind::File { size: 0 })]);
+        assert_eq!(records(&record("path", "b")).unwrap(), [entry("b", TarEntryKind::File { size: 0 })]);
+        assert_eq!(records(&record("mtime", "1.5")).unwrap(), [entry("a", TarEntryKind::File { size: 0 })]);
         assert_eq!(records(&record("path", "b\0c")), Err(BadTar::BadName));
         assert_eq!(records(&record("size", "512")), Err(BadTar::OtherKind));
         assert_eq!(records(&record("GNU.sparse.size", "5")), Err(BadTar::OtherKind));

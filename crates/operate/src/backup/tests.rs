@@ -3,15 +3,15 @@
 use std::fs::File;
 use std::os::unix::fs::symlink;
 
-use ground::age::keys::Identity;
+use ground::age::keys::AgeIdentity;
 use ground::archive::{Sealer, With};
 
 use super::read::{Backup, Sink};
-use super::tar::{Entry, Kind};
+use super::tar::{TarEntry, TarEntryKind};
 use super::*;
 
-fn identity() -> Identity {
-    Identity::parse("AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX").unwrap()
+fn identity() -> AgeIdentity {
+    AgeIdentity::parse("AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX").unwrap()
 }
 
 fn to() -> To {
@@ -38,13 +38,13 @@ fn contents(files: &[(&str, u32)], links: &[(&str, &str)]) -> serde_json::Value 
 /// A file of a tar, whole.
 fn file(path: &str, body: &[u8]) -> Vec<u8> {
     let size = body.len() as u64;
-    let entry = Entry { path: path.to_owned(), kind: Kind::File { size } };
+    let entry = TarEntry { path: path.to_owned(), kind: TarEntryKind::File { size } };
     let header = tar::header(&entry, 0o600, Timestamp::from_unix(0)).unwrap();
     [header, body.to_vec(), tar::padding(size).collect()].concat()
 }
 
 fn link(path: &str, target: &str) -> Vec<u8> {
-    let entry = Entry { path: path.to_owned(), kind: Kind::Link { target: target.to_owned() } };
+    let entry = TarEntry { path: path.to_owned(), kind: TarEntryKind::Link { target: target.to_owned() } };
     tar::header(&entry, 0o777, Timestamp::from_unix(0)).unwrap()
 }
 
@@ -124,7 +124,7 @@ fn the_tar_has_what_the_list_names_once_in_any_order_and_nothing_else() {
     let with =
         |parts: &[&Vec<u8>]| read(&sealed(folder.path(), &parts.iter().map(|it| (*it).clone()).collect::<Vec<_>>()));
     // Other tools write folders, another order, and more zeros.
-    let within = Entry { path: "operator/".to_owned(), kind: Kind::Folder };
+    let within = TarEntry { path: "operator/".to_owned(), kind: TarEntryKind::Folder };
     let within = tar::header(&within, 0o700, Timestamp::from_unix(0)).unwrap();
     let zeros = vec![0; 8 << 10];
     assert_eq!(with(&[&head, &a, &b, &c, &end]).unwrap().len(), 2);
@@ -155,7 +155,7 @@ fn the_tar_has_what_the_list_names_once_in_any_order_and_nothing_else() {
         let why = with(parts).unwrap_err();
         assert!(!matches!(why, BackupError::Io { .. }), "{why}");
     }
-    let long = Entry { path: LIST.to_owned(), kind: Kind::File { size: 1 << 32 } };
+    let long = TarEntry { path: LIST.to_owned(), kind: TarEntryKind::File { size: 1 << 32 } };
     let long = tar::header(&long, 0o600, Timestamp::from_unix(0)).unwrap();
     assert!(matches!(with(&[&long]).unwrap_err(), BackupError::BadList(_)), "nothing is allocated for it");
 }
@@ -181,7 +181,7 @@ fn what_lies_in_the_folder_comes_back_and_nothing_else() {
     symlink("signers/ann.key", org.join("operator/first")).unwrap();
     let gathered = gather(&org, "operator").unwrap();
     let out = home.path().join("b");
-    let origin = |at| Origin { org: "harbor".parse().unwrap(), org_id: OrgId([7; 32]), at };
+    let origin = |at| BackupOrigin { org: "harbor".parse().unwrap(), org_id: OrgId([7; 32]), at };
     let contents = gathered.write(&out, origin(Timestamp::from_unix(1_900_000_000)), &to()).unwrap();
     let names: Vec<_> = contents.files.iter().map(|item| (item.path.as_str(), item.mode)).collect();
     assert_eq!(names, [("operator/known.json", 0o644), ("operator/signers/ann.key", 0o600)]);

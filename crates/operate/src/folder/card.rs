@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ground::clock;
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use identity::principal::Address;
 use serde::{Deserialize, Serialize};
 use wire::known::{Known, KnownFile};
@@ -41,7 +41,7 @@ impl Card {
     }
 
     pub fn save(&self, path: &Path) -> Result<(), FolderError> {
-        write_json(path, self, Access::Readable)
+        write_json(path, self, FileAccess::Readable)
     }
 }
 

@@ -5,7 +5,7 @@ pub mod card;
 use std::path::{Path, PathBuf};
 
 use ground::clock;
-use ground::file::{self, Access, FileError, Lock};
+use ground::file::{self, FileAccess, FileError, Lock};
 use ground::steady::Steady;
 use identity::bundle::{Bundle, Endpoint, InDomain as _, Roots};
 use identity::envelope::Envelope;
@@ -112,7 +112,7 @@ impl OperatorFolder {
     }
 
     pub fn save_known(&self, known: &Known) -> Result<(), FolderError> {
-        write_json(&self.path("known.json"), &known.to_file(), Access::Private)
+        write_json(&self.path("known.json"), &known.to_file(), FileAccess::Private)
     }
 
     /// With what other commands have noticed meanwhile; the later head stays. It takes the lock of the files to look.
@@ -130,7 +130,7 @@ impl OperatorFolder {
     }
 
     pub fn save_memory(&self, memory: &Memory) -> Result<(), FolderError> {
-        write_json(&self.path("memory.json"), memory, Access::Private)
+        write_json(&self.path("memory.json"), memory, FileAccess::Private)
     }
 
     /// The last backup that was made from here.
@@ -139,7 +139,7 @@ impl OperatorFolder {
     }
 
     pub fn save_last_backup(&self, last: &LastBackup) -> Result<(), FolderError> {
-        write_json(&self.path(LastBackup::FILE), last, Access::Private)
+        write_json(&self.path(LastBackup::FILE), last, FileAccess::Private)
     }
 
     fn bundle_file(&self, digest: Digest) -> PathBuf {
@@ -167,7 +167,7 @@ impl OperatorFolder {
     /// Keeps a trust bundle as it was signed: a ledger that is restored one day may lack it.
     pub(crate) fn keep_bundle(&self, envelope: &Envelope) -> Result<(), FolderError> {
         file::make_private_folder(&self.path(BUNDLES))?;
-        write_json(&self.bundle_file(envelope.digest()), envelope, Access::Private)
+        write_json(&self.bundle_file(envelope.digest()), envelope, FileAccess::Private)
     }
 
     pub fn signer_file(&self, name: &SignerName) -> PathBuf {
@@ -202,7 +202,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FolderError>
     bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(damaged(path))).transpose()
 }
 
-fn write_json<T: Serialize>(path: &Path, value: &T, access: Access) -> Result<(), FolderError> {
+fn write_json<T: Serialize>(path: &Path, value: &T, access: FileAccess) -> Result<(), FolderError> {
     Ok(file::write(path, &serde_json::to_vec_pretty(value).map_err(damaged(path))?, access)?)
 }
 

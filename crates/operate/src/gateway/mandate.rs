@@ -56,18 +56,19 @@ pub async fn change(
     gateway: &NodeName,
     wish: &MandateWish,
 ) -> Result<Made<Mandate>> {
-    session
-        .publish(keys, |session, now| {
-            let mut mandates = session.known.head.head.mandates.iter();
-            let mandate = mandates.find(|mandate| mandate.gateway == *gateway);
-            let mandate = mandate.ok_or_else(|| OperateError::no_such("mandate of", gateway))?;
-            let changed = wish.apply(mandate, now)?;
-            let next = session.next_head(now, Cause::MandateChange { gateway: gateway.clone() }, |head| {
-                for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
-                    mandate.clone_from(&changed);
-                }
-            })?;
-            Ok(Unsigned { objects: Vec::new(), next: Some(next), what: changed })
-        })
-        .await
+    session.publish(keys, |session, now| draft(session, gateway, wish, now)).await
+}
+
+/// The mandate as it would be, with the head that makes it so.
+pub fn draft(session: &Session, gateway: &NodeName, wish: &MandateWish, now: Timestamp) -> Result<Unsigned<Mandate>> {
+    let mut mandates = session.known.head.head.mandates.iter();
+    let mandate = mandates.find(|mandate| mandate.gateway == *gateway);
+    let mandate = mandate.ok_or_else(|| OperateError::no_such("mandate of", gateway))?;
+    let changed = wish.apply(mandate, now)?;
+    let next = session.next_head(now, Cause::MandateChange { gateway: gateway.clone() }, |head| {
+        for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
+            mandate.clone_from(&changed);
+        }
+    })?;
+    Ok(Unsigned { objects: Vec::new(), next: Some(next), what: changed })
 }

@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use identity::envelope::Envelope;
 use identity::head::{Cause, Head, Mandate};
 use identity::principal::glob::NameGlob;
-use identity::principal::{Kind, NodeName};
+use identity::principal::{NodeName, PrincipalKind};
 use identity::time::{Seconds, Timestamp};
 use ledger::views::NodeView;
 use org::gateway::{CheckedRequest, GatewayGrant};
 use org::state::Standing;
-use wire::control::{Answer, Call, PeerView};
+use wire::control::{Call, ControlAnswer, PeerView};
 use wire::known::Known;
 
 use crate::gateway::mandate::{LASTS, SVID_TTL, check_own_name};
@@ -87,7 +87,7 @@ pub fn mandate_for(
         identity_issuer: checked.identity.id,
         endpoint_issuer: checked.endpoint.id,
         hosts: request.hosts.clone(),
-        kinds: BTreeSet::from([Kind::Node, Kind::User, Kind::Service]),
+        kinds: BTreeSet::from([PrincipalKind::Node, PrincipalKind::User, PrincipalKind::Service]),
         names: wish.names.clone(),
         svid_ttl: ttl,
         not_before: now - Seconds::HOUR,
@@ -107,21 +107,26 @@ pub async fn add(
     wish: &GatewayWish,
     papers: &Papers,
 ) -> Result<Made<(Mandate, Option<GatewayGrant>)>> {
-    let made = session
-        .publish(keys, |session, now| {
-            check_free(&session.known, checked)?;
-            let mandate = mandate_for(&session.known, checked, wish, now)?;
-            let cause = Cause::GatewayAdd { gateway: mandate.gateway.clone() };
-            let next = session.next_head(now, cause, |head| {
-                name_addresses(session, head);
-                head.mandates.push(mandate.clone());
-            })?;
-            Ok(Unsigned { objects: Vec::new(), next: Some(next), what: mandate })
-        })
-        .await?;
+    let made = session.publish(keys, |session, now| draft_addition(session, checked, wish, now)).await?;
     let request = &checked.request;
     let grant = papers::grant(session, &request.node, request.voice, &request.addresses, papers);
     Ok(made.map(|mandate| (mandate, grant)))
+}
+
+/// The mandate, with the head that gives it.
+pub fn draft_addition(
+    session: &Session,
+    checked: &CheckedRequest,
+    wish: &GatewayWish,
+    now: Timestamp,
+) -> Result<Unsigned<Mandate>> {
+    check_free(&session.known, checked)?;
+    let mandate = mandate_for(&session.known, checked, wish, now)?;
+    let next = session.next_head(now, Cause::GatewayAdd { gateway: mandate.gateway.clone() }, |head| {
+        name_addresses(session, head);
+        head.mandates.push(mandate.clone());
+    })?;
+    Ok(Unsigned { objects: Vec::new(), next: Some(next), what: mandate })
 }
 
 /// Of a gateway that was there before addresses were in the head.
@@ -175,7 +180,7 @@ pub fn draft_removal(session: &Session, gateway: &NodeName, now: Timestamp) -> R
 /// How the gateway that is asked stands with the others.
 pub async fn peers(session: &mut Session) -> Result<Vec<PeerView>> {
     match session.ask(Call::Peers {}).await? {
-        Answer::Peers { peers } => Ok(peers),
+        ControlAnswer::Peers { peers } => Ok(peers),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }

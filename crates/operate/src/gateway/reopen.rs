@@ -194,7 +194,7 @@ fn members_of(older: &State) -> Option<(Leaves, Vec<ClassLeaf>)> {
         (name.clone(), NodeLeaf { name: name.clone(), node_key: it.key, admission: it.admission, manifest })
     };
     let classes = root.and_then(|root| older.replica.classes.get(&root)).cloned().unwrap_or_default();
-    Some((older.fold.members.iter().map(leaf).collect(), classes))
+    Some((older.judged.fold.members.iter().map(leaf).collect(), classes))
 }
 
 /// Open invites that give the ending voice a right: the same, with what is left for the next. Rights of other gateways stay
@@ -203,7 +203,7 @@ fn anew(state: &State, gateway: &NodeName, voice: PublicKey, next: PublicKey) ->
     let mut all = BTreeMap::new();
     for record in state.invites.values() {
         let Some(uses) = record.invite.right_of(voice) else { continue };
-        if counts::<Invite>(&record.envelope, &state.ground).is_err() {
+        if counts::<Invite>(&record.envelope, &state.judged.ground).is_err() {
             continue;
         }
         let uses = match uses {
@@ -229,7 +229,7 @@ fn spent(state: &State, voice: PublicKey, invite: InviteId) -> u32 {
 }
 
 fn fork_of(state: &State, voice: PublicKey) -> Option<Fork> {
-    let (at, entries) = (*state.fold.forks.get(&voice)?, state.replica.chains.get(&voice)?);
+    let (at, entries) = (*state.judged.fold.forks.get(&voice)?, state.replica.chains.get(&voice)?);
     let mut in_order: Vec<&Written> = entries.values().filter(|written| written.seq >= at).collect();
     in_order.sort_by_key(|written| (written.seq, written.digest));
     let first = in_order.iter().filter(|written| written.seq == at);

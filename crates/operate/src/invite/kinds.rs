@@ -10,15 +10,15 @@ use org::invite::code::{InviteSecret, InviteSeed, Ticket};
 
 /// What is asked of whoever comes, beside the bounds that every invite has.
 #[derive(Debug, Clone)]
-pub struct Terms {
-    pub kind: Kind,
+pub struct InviteTerms {
+    pub kind: InviteChoice,
     /// Full host names, of which the joiner must claim one that fits.
     pub hosts: Vec<HostGlob>,
 }
 
 /// A kind of invite, with what it needs to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum InviteChoice {
     Token,
     Key,
     Pattern,
@@ -27,14 +27,14 @@ pub enum Kind {
     Machine(PublicKey),
 }
 
-impl Default for Terms {
+impl Default for InviteTerms {
     fn default() -> Self {
-        Self { kind: Kind::Token, hosts: Vec::new() }
+        Self { kind: InviteChoice::Token, hosts: Vec::new() }
     }
 }
 
-impl Terms {
-    pub fn of(kind: Kind) -> Self {
+impl InviteTerms {
+    pub fn of(kind: InviteChoice) -> Self {
         Self { kind, ..Self::default() }
     }
 }
@@ -43,7 +43,7 @@ impl Terms {
 pub const TTL: Seconds = Seconds::HOUR;
 pub const TTL_WITH_A_PERSON: Seconds = Seconds::DAY;
 
-impl Kind {
+impl InviteChoice {
     pub(crate) const fn of_invite(self) -> InviteKind {
         match self {
             Self::Token => InviteKind::Token,

@@ -86,7 +86,7 @@ async fn check_agents(session: &mut Session, release: &Release) -> Result<()> {
 
 /// Everything that stands in a line.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub struct JoinLine<'a> {
     pub code: &'a str,
     pub gateways: &'a [Address],
     /// Nothing: the agent must be there already.
@@ -125,7 +125,7 @@ fn urls(sources: &[Source]) -> Vec<&str> {
     sources.iter().map(|source| source.url.as_str()).collect()
 }
 
-impl Line<'_> {
+impl JoinLine<'_> {
     /// Can it bring the agent along?
     pub fn installs(&self) -> bool {
         !self.sources().is_empty()

@@ -5,6 +5,7 @@ pub mod patterns;
 pub mod line;
 pub mod landing;
 pub mod replace;
+pub mod user;
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use identity::principal::label::Label;
 use identity::principal::{Address, Name, NodeName};
 use identity::time::{Seconds, Timestamp};
 use ipnet::IpNet;
-use kinds::Terms;
+use kinds::InviteTerms;
 use ledger::views::{self, InviteView};
 use manifest::fleet::ROLE_OPERATOR;
 use org::invite::code::InviteCode;
@@ -46,7 +47,7 @@ pub struct InviteWish {
     pub files: BTreeSet<Digest>,
     pub approval: Approval,
     pub approvers: u8,
-    pub terms: Terms,
+    pub terms: InviteTerms,
 }
 
 /// The longest that an invite may live.
@@ -105,7 +106,7 @@ impl InviteWish {
         if self.approvers == 0 || usize::from(self.approvers) > signers {
             return Err(Unwise::Approvers(signers));
         }
-        if self.terms.kind == kinds::Kind::Pattern { self.check_pattern() } else { Ok(()) }
+        if self.terms.kind == kinds::InviteChoice::Pattern { self.check_pattern() } else { Ok(()) }
     }
 
     fn check_pattern(&self) -> Result<(), Unwise> {

@@ -13,7 +13,7 @@ use org::state::State;
 use serde::Serialize;
 
 use crate::gateway::mandate_of;
-use crate::invite::kinds::{Kind, Terms};
+use crate::invite::kinds::{InviteChoice, InviteTerms};
 use crate::invite::{InviteWish, create};
 use crate::key::SignerKeys;
 use crate::pending::Pending;
@@ -57,7 +57,7 @@ pub(crate) async fn plan(session: &mut Session, wanted: &BTreeMap<Name, InviteSp
     let now = clock::now();
     let mut patterns = Patterns { opens: wanted.clone(), closes: BTreeMap::new() };
     let state = session.folded().await?;
-    let records = state.invite_ids.keys().filter_map(|id| state.invite(*id)).map(|(_, record)| record);
+    let records = state.invites.ids().filter_map(|id| state.invite(*id)).map(|(_, record)| record);
     for (name, record) in records.filter_map(|record| Some((standing(&state, &record.invite, now)?, record))) {
         let fits = patterns.opens.get(&name).is_some_and(|spec| still_fits(session, spec, &record.invite, now));
         // Two that fit would be one too many.
@@ -91,7 +91,7 @@ pub async fn open(session: &mut Session, keys: &SignerKeys, patterns: &Patterns)
             networks: spec.networks.clone(),
             labels: spec.labels.clone(),
             roles: spec.roles.clone(),
-            terms: Terms { kind: Kind::Pattern, hosts: spec.hosts.clone() },
+            terms: InviteTerms { kind: InviteChoice::Pattern, hosts: spec.hosts.clone() },
             files: BTreeSet::new(),
             // A pattern is for machines that nobody handed a code: whichever gateway they find.
             at: session.known.head.head.mandates.iter().map(|mandate| mandate.gateway.clone()).collect(),
@@ -110,6 +110,6 @@ fn names(spec: &InviteSpec) -> Vec<NameGlob> {
 
 /// The name of the standing pattern that this open invite was made for.
 fn standing(state: &State, invite: &Invite, now: Timestamp) -> Option<Name> {
-    let open = !state.revocations.invite_is_revoked(invite.id) && now < invite.expires_at;
+    let open = !state.revoked().invite_is_revoked(invite.id) && now < invite.expires_at;
     invite.pattern().filter(|_| open)
 }

@@ -10,7 +10,7 @@ use org::invite::code::InviteCode;
 use org::invite::{Approval, Invite, Uses};
 use org::state::Standing;
 
-use crate::invite::kinds::Terms;
+use crate::invite::kinds::InviteTerms;
 use crate::invite::{InviteWish, create};
 use crate::key::SignerKeys;
 use crate::node::{check_revocable, revoke};
@@ -48,7 +48,7 @@ pub async fn replace(
         networks: Vec::new(),
         labels: node.labels.iter().cloned().collect(),
         roles: node.roles.iter().cloned().collect(),
-        terms: Terms::default(),
+        terms: InviteTerms::default(),
         at: Vec::new(),
         files,
         approval: Approval::None,

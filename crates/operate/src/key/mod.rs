@@ -6,7 +6,7 @@ pub mod agent;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ground::file::{self, Access, FileError};
+use ground::file::{self, FileAccess, FileError};
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::{self, SealError};
 use ground::secret::Secret;
@@ -77,7 +77,7 @@ pub fn save(
     passphrase: Option<&Passphrase>,
 ) -> Result<(), KeyError> {
     let file = sealed::seal(&key.seed()[..], &purpose(name), passphrase)?;
-    Ok(file::write(&folder.signer_file(name), &file, Access::Private)?)
+    Ok(file::write(&folder.signer_file(name), &file, FileAccess::Private)?)
 }
 
 /// Notes on which token a signer's key is. Its PIN is written nowhere.
@@ -85,7 +85,7 @@ pub fn save_token(folder: &OperatorFolder, name: &SignerName, uri: &TokenUri, ke
     let path = folder.token_file(name);
     let note = TokenFile { schema: 1, uri: uri.clone(), key };
     let json = serde_json::to_vec_pretty(&note).map_err(|_| KeyError::BadTokenFile { path: path.clone() })?;
-    Ok(file::write(&path, &json, Access::Private)?)
+    Ok(file::write(&path, &json, FileAccess::Private)?)
 }
 
 pub type Named = (SignerName, Arc<dyn Sign>);

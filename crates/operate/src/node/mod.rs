@@ -15,7 +15,7 @@ use identity::time::Timestamp;
 use ledger::views::{self, NodeView};
 use org::ledger::draft::Wish;
 use org::state::Standing;
-use wire::control::{Answer, Call, Observed};
+use wire::control::{Call, ControlAnswer, Observed};
 use wire::known::Known;
 
 use crate::key::SignerKeys;
@@ -34,7 +34,7 @@ pub(crate) async fn observed(session: &mut Session) -> Result<BTreeMap<Digest, O
         return Ok(all);
     }
     loop {
-        let Answer::Observed { nodes, next } = session.ask(Call::Observed { after }).await? else {
+        let ControlAnswer::Observed { nodes, next } = session.ask(Call::Observed { after }).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
         all.extend(nodes);

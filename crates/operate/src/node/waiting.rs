@@ -15,7 +15,7 @@ use org::invite::words::{self, Words};
 use org::invite::{Approval, Invite};
 use org::ledger::draft::Wish;
 use org::state::{MemberRecord, Standing};
-use wire::control::{Answer, Call, WaitingView};
+use wire::control::{Call, ControlAnswer, WaitingView};
 use wire::known::Known;
 
 use crate::key::SignerKeys;
@@ -122,7 +122,7 @@ pub fn choose(mut cut: Vec<CutOff>, name: &NodeName, key: Option<&str>) -> Resul
 pub async fn all(session: &mut Session) -> Result<(Vec<Waiting>, Vec<String>)> {
     let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None);
     loop {
-        let Answer::Waiting { waiting, next } = session.ask(Call::Waiting { after }).await? else {
+        let ControlAnswer::Waiting { waiting, next } = session.ask(Call::Waiting { after }).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
         for view in waiting {

@@ -17,6 +17,19 @@ pub struct Listing {
     pub come: Vec<Leaf>,
 }
 
+/// Why it is not known here whom a pending head lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotListed {
+    /// The head names no map.
+    NoMap,
+    /// The file does not say, and the map is not here.
+    Unsaid,
+    /// The map that it was made from is not here.
+    NoBase,
+    /// What the file says is not what the head names.
+    OtherMap,
+}
+
 impl Listing {
     pub(crate) fn between(base: Option<Digest>, before: &[Leaf], after: &[Leaf]) -> Self {
         let values = |leaves: &[Leaf]| -> Vec<Digest> { leaves.iter().map(Leaf::value).collect() };

@@ -6,24 +6,27 @@ pub(crate) mod listing;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ground::file::{self, Access, FileError};
+use ground::clock;
+use ground::file::{self, FileAccess, FileError};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{BadHead, Cause, Head, SignedHead};
 use identity::id::{Digest, OrgId};
+use identity::members::Leaf;
 use identity::principal::{OrgName, SignerName};
-use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, SignersRef};
+use identity::signers::{BrokenChain, Quorum, SignerSet, SignersRef, Word};
 use identity::time::Timestamp;
 use org::invite::Invite;
 use org::invite::approve::Waiver;
-use org::ledger::step::Step;
+use org::ledger::step::SignerStep;
 use org::release::{BadRelease, Release};
 use serde::{Deserialize, Serialize};
 use wire::known::Known;
+use wire::known::freeze::names;
 
 use crate::folder::Damage;
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::handed::Handed;
-use crate::pending::listing::Listing;
+use crate::pending::listing::{Listing, NotListed};
 
 const SCHEMA: u32 = 2;
 
@@ -71,10 +74,12 @@ pub enum BadPending {
     Key(#[from] KeyError),
 }
 
-/// One object inside, and who must sign it.
+/// One object inside, and who must sign it. Of one that several sets must sign there are several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    pub what: &'static str,
+    pub what: String,
+    /// Its place among the objects.
+    object: usize,
     pub quorum: Quorum,
     pub signed: Vec<SignerName>,
 }
@@ -105,7 +110,7 @@ impl Pending {
 
     pub fn save(&self, path: &Path) -> Result<(), BadPending> {
         let not = |why| BadPending::NotPending { path: path.to_owned(), why: Damage::Json(why) };
-        Ok(file::write(path, &serde_json::to_vec_pretty(self).map_err(not)?, Access::Private)?)
+        Ok(file::write(path, &serde_json::to_vec_pretty(self).map_err(not)?, FileAccess::Private)?)
     }
 
     /// A name for the file, from what is in it.
@@ -132,7 +137,8 @@ impl Pending {
         }
         match self.handed.0.as_slice() {
             objects if !objects.is_empty() && objects.iter().all(stands_alone) => {
-                Ok(objects.iter().map(|object| need(what(object), &known.signers.quorum, object)).collect())
+                let needs = objects.iter().enumerate();
+                Ok(needs.map(|(nth, object)| need(what(object), &known.signers.quorum, nth, object)).collect())
             }
             [with @ .., head] if head.kind() == Head::KIND => head_needs(known, head, with),
             _ => Err(BadPending::NothingToSign),
@@ -144,11 +150,26 @@ impl Pending {
         Ok(self.needs(known)?.into_iter().map(|need| need.quorum).collect())
     }
 
+    /// Whom its head lists: by the map, if it is here, else by what that differs in from one that is.
+    pub(crate) fn leaves(
+        &self,
+        head: &Head,
+        at_home: impl Fn(Digest) -> Option<Vec<Leaf>>,
+    ) -> Result<Vec<Leaf>, NotListed> {
+        let root = head.members.ok_or(NotListed::NoMap)?;
+        if let Some(leaves) = at_home(root) {
+            return Ok(leaves);
+        }
+        let listing = self.listing.as_ref().ok_or(NotListed::Unsaid)?;
+        let before = listing.base.map_or_else(|| Some(Vec::new()), at_home).ok_or(NotListed::NoBase)?;
+        listing.apply(before, root).ok_or(NotListed::OtherMap)
+    }
+
     /// Adds what the keys at hand can add. Returns who signed anew.
     pub fn sign(&mut self, known: &Known, keys: &SignerKeys) -> Result<BTreeSet<SignerName>, BadPending> {
-        let needs = self.needs(known)?;
         let mut fresh = BTreeSet::new();
-        for (envelope, need) in self.handed.0.iter_mut().zip(needs) {
+        for need in self.needs(known)? {
+            let Some(envelope) = self.handed.0.get_mut(need.object) else { continue };
             let signed = keys.add(envelope, &need.quorum)?;
             fresh.extend(signed.into_iter().filter(|name| !need.signed.contains(name)));
         }
@@ -176,8 +197,9 @@ fn what(object: &Envelope) -> &'static str {
     if object.kind() == Waiver::KIND { "waiver" } else { "invite" }
 }
 
-fn need(what: &'static str, quorum: &Quorum, envelope: &Envelope) -> Need {
-    Need { what, quorum: quorum.clone(), signed: signed_by(quorum, envelope) }
+/// `object` is its place among the objects.
+fn need(what: impl Into<String>, quorum: &Quorum, object: usize, envelope: &Envelope) -> Need {
+    Need { what: what.into(), object, quorum: quorum.clone(), signed: signed_by(quorum, envelope) }
 }
 
 /// Those of a quorum who signed it.
@@ -215,15 +237,16 @@ const fn named(cause: &Cause) -> &'static str {
 /// What comes with a head first, then the head.
 fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<Need>, BadPending> {
     let (body, current): (Head, _) = (head.peek(Some(known.org()))?, &known.signers.quorum);
+    let last = with.len();
     if let (Cause::SignersInstall, [step]) = (&body.cause, with) {
-        let next = next_step(known, step)?;
+        let (next, by) = next_step(known, step)?;
         check_signers(&body, next.to.as_ref())?;
         // What settles between two sets leaves the head of one of them, perhaps the one that was followed here.
         if !next.settles {
             check_head(known, head, next.to.as_ref())?;
         }
-        let by = if step.kind() == Recovery::KIND { &known.founding.record.recovery } else { current };
-        return Ok(vec![need("signer set", by, step), need("its first head", &next.to.quorum, head)]);
+        let needs = by.into_iter().map(|(what, quorum)| need(what, &quorum, 0, step));
+        return Ok(needs.chain([need("its first head", &next.to.quorum, last, head)]).collect());
     }
     check_head(known, head, known.signers.as_ref())?;
     match (&body.cause, with) {
@@ -233,32 +256,53 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
             if body.release != Some(release.digest()) || told.number != *number {
                 return Err(BadPending::OtherRelease);
             }
-            Ok(vec![need("release", current, release), need("head that names it", current, head)])
+            Ok(vec![need("release", current, 0, release), need("head that names it", current, last, head)])
         }
         (Cause::TrustPublish(_) | Cause::TrustRollback(_) | Cause::TrustRetire(_), [bundle]) => {
-            Ok(vec![need("trust bundle", current, bundle), need("head that turns trust", current, head)])
+            Ok(vec![need("trust bundle", current, 0, bundle), need("head that turns trust", current, last, head)])
         }
-        (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => Ok(vec![need("head that turns trust", current, head)]),
+        (Cause::TrustActivate(_) | Cause::TrustRetire(_), []) => {
+            Ok(vec![need("head that turns trust", current, last, head)])
+        }
         (Cause::GatewayReopen { .. }, invites) if invites.iter().all(|it| it.kind() == Invite::KIND) => {
-            let invites = invites.iter().map(|invite| need("invite", current, invite));
-            Ok(invites.chain([need(HEAD, current, head)]).collect())
+            let invites = invites.iter().enumerate().map(|(nth, invite)| need("invite", current, nth, invite));
+            Ok(invites.chain([need(HEAD, current, last, head)]).collect())
         }
         // Others come with what they name.
-        (cause, []) if named(cause) == HEAD => Ok(vec![need(HEAD, current, head)]),
+        (cause, []) if named(cause) == HEAD => Ok(vec![need(HEAD, current, last, head)]),
         _ => Err(BadPending::OtherCause),
     }
 }
 
-/// The step to the set that would follow: the next one, or one that the recovery keys name where two sets claim its place.
-fn next_step(known: &Known, step: &Envelope) -> Result<Step, BadPending> {
-    let step = Step::read(known.org(), step)?;
+/// The step to the set that would follow, and whose thresholds must sign it: the next one; one that all sign who claim its
+/// place; or one that the recovery keys name where two do.
+fn next_step(known: &Known, step: &Envelope) -> Result<(SignerStep, Vec<(String, Quorum)>), BadPending> {
+    let step = SignerStep::read(known.org(), step)?;
     let (now, found) = (&known.signers, step.to.version);
+    let by = |quorum: &Quorum| vec![("signer set".to_owned(), quorum.clone())];
     let settles = |set: &SignerSet| step.settles && step.previous == set.id && found == set.version + 2;
-    let follows = !step.settles && found == now.version + 1 && step.previous == now.id;
-    if follows || (found > now.version && known.signer_sets().iter().any(settles)) {
-        return Ok(step);
+    let recovered = step.word == Word::Recovery;
+    let alone = !step.settles && step.also.is_empty() && found == now.version + 1 && step.previous == now.id;
+    if alone || (found > now.version && known.signer_sets().iter().any(settles)) {
+        let quorum = if recovered { &known.founding.record.recovery } else { &now.quorum };
+        return Ok((step, by(quorum)));
+    }
+    if let Some(rivals) = rivals_of(known, &step) {
+        let by = rivals.iter().map(|set| (format!("signer set, for {}", names(set)), set.quorum.clone()));
+        return Ok((step, by.collect()));
     }
     Err(BrokenChain::NotASuccessor { known: now.version, found }.into())
+}
+
+/// The sets that a step follows together: all that claim one place here. Where none does any more, the one in force is among
+/// them, and signatures lead to the others.
+fn rivals_of(known: &Known, step: &SignerStep) -> Option<Vec<SignerSet>> {
+    let sets: Vec<SignerSet> = step.follows().map(|id| known.set(id)).collect::<Option<_>>()?;
+    let here: BTreeSet<Digest> = known.rivals(clock::now()).iter().map(|set| set.id).collect();
+    let named: BTreeSet<Digest> = step.follows().collect();
+    let all = if here.is_empty() { named.contains(&known.signers.id) } else { named == here };
+    let next = sets.iter().all(|set| set.version.checked_add(1) == Some(step.to.version));
+    (all && next && !step.also.is_empty()).then_some(sets)
 }
 
 fn check_signers(head: &Head, signers: SignersRef) -> Result<(), BadPending> {

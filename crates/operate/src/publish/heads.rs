@@ -12,8 +12,9 @@ use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::replica::published::nodes;
+use crate::session::stage::stage;
 use crate::session::timely::MANDATE;
-use crate::session::{Aim, Made, Result, Session, Unwise};
+use crate::session::{Aim, Made, NextHead, Result, Session, Unwise};
 
 /// What a person was shown, and said yes to.
 #[derive(Debug, Clone)]
@@ -28,29 +29,32 @@ pub struct FleetDraft {
     pub closes: BTreeSet<InviteId>,
 }
 
-/// Publishes what was staged.
+/// Hands it in, and publishes it. `told` hears how much is handed in, of how much.
 pub async fn publish(
     session: &mut Session,
     keys: &SignerKeys,
     named: &Compiled,
     draft: &FleetDraft,
+    told: impl FnMut(usize, usize) + Send,
 ) -> Result<Made<Head>> {
-    session
-        .publish_head(keys, |session, now| {
-            check_plan(&session.known, named, draft.planned_on)?;
-            let wish = Wish { revoke_invites: draft.closes.iter().copied().collect(), ..Wish::default() };
-            let meaning = meaning(named);
-            let aim = Aim { cause: Cause::FleetPublish, wish, meaning: Some(&meaning) };
-            session.next_head(now, aim, |head| {
-                head.fresh_until = now + draft.freshness;
-                head.fleet = Some(draft.fleet.clone());
-                for mandate in &mut head.mandates {
-                    mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
-                }
-                head.placements.clear();
-            })
-        })
-        .await
+    stage(session, named, told).await?;
+    session.publish_head(keys, |session, now| fleet_head(session, named, draft, now)).await
+}
+
+/// The head that publishes it.
+pub fn fleet_head(session: &Session, named: &Compiled, draft: &FleetDraft, now: Timestamp) -> Result<NextHead> {
+    check_plan(&session.known, named, draft.planned_on)?;
+    let wish = Wish { revoke_invites: draft.closes.iter().copied().collect(), ..Wish::default() };
+    let meaning = meaning(named);
+    let aim = Aim { cause: Cause::FleetPublish, wish, meaning: Some(&meaning) };
+    session.next_head(now, aim, |head| {
+        head.fresh_until = now + draft.freshness;
+        head.fleet = Some(draft.fleet.clone());
+        for mandate in &mut head.mandates {
+            mandate.svid_ttl = draft.svid_life.unwrap_or(mandate.svid_ttl);
+        }
+        head.placements.clear();
+    })
 }
 
 /// Renews freshness and mandates; changes nothing else.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use identity::head::{Cause, Head};
 use identity::id::Digest;
 use identity::members::{ClassLeaves, Leaf, Meant, MembersMap, NodeLeaf};
+use identity::time::Timestamp;
 use manifest::compile::{Compiled, MemberKnown};
 use org::ledger::draft::Wish;
 use org::ledger::heads::Held;
@@ -15,7 +16,8 @@ use crate::replica::kept::manifests_of;
 use crate::replica::published::Published;
 use crate::session::fold::whole_head;
 use crate::session::head::span;
-use crate::session::{Aim, Made, OperateError, Result, Session, Unwise};
+use crate::session::stage::stage;
+use crate::session::{Aim, Made, NextHead, OperateError, Result, Session, Unwise};
 
 /// The head to go back to: the one with this version, or the last whose map was another than the present one. Of
 /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
@@ -48,31 +50,41 @@ pub async fn head_before(session: &mut Session, wanted: Option<u64>) -> Result<H
     Ok(whole_head(session, found).await?.head)
 }
 
+/// Hands it in, and goes back to it. `told` hears how much is handed in, of how much.
 pub async fn roll_back(
     session: &mut Session,
     keys: &SignerKeys,
     named: &Compiled,
     to: &Head,
     planned_on: Option<Digest>,
+    told: impl FnMut(usize, usize) + Send,
 ) -> Result<Made<Head>> {
-    session
-        .publish_head(keys, |session, now| {
-            check_plan(&session.known, named, planned_on)?;
-            let cause = Cause::FleetRollback { to: to.version };
-            let meaning = meaning(named);
-            let aim = Aim { cause, wish: Wish::default(), meaning: Some(&meaning) };
-            session.next_head(now, aim, |head| {
-                head.reverts = Some(to.version);
-                head.fresh_until = now + span(to);
-                head.fleet.clone_from(&to.fleet);
-                for mandate in &mut head.mandates {
-                    let before = to.mandates.iter().find(|it| it.voice == mandate.voice);
-                    mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
-                }
-                head.placements.clear();
-            })
-        })
-        .await
+    stage(session, named, told).await?;
+    session.publish_head(keys, |session, now| head_back(session, named, to, planned_on, now)).await
+}
+
+/// The head that goes back.
+pub fn head_back(
+    session: &Session,
+    named: &Compiled,
+    to: &Head,
+    planned_on: Option<Digest>,
+    now: Timestamp,
+) -> Result<NextHead> {
+    check_plan(&session.known, named, planned_on)?;
+    let cause = Cause::FleetRollback { to: to.version };
+    let meaning = meaning(named);
+    let aim = Aim { cause, wish: Wish::default(), meaning: Some(&meaning) };
+    session.next_head(now, aim, |head| {
+        head.reverts = Some(to.version);
+        head.fresh_until = now + span(to);
+        head.fleet.clone_from(&to.fleet);
+        for mandate in &mut head.mandates {
+            let before = to.mandates.iter().find(|it| it.voice == mandate.voice);
+            mandate.svid_ttl = before.map_or(mandate.svid_ttl, |before| before.svid_ttl);
+        }
+        head.placements.clear();
+    })
 }
 
 /// What an earlier map said, for the members of now: each is meant to be what its name was meant to be then, else what its

@@ -48,8 +48,8 @@ pub async fn tree(session: &mut Session, now: Timestamp, mut told: impl FnMut(us
 /// Bundles that the head trusts, and suspensions that are not over.
 fn documents(head: &Head, state: &State, now: Timestamp) -> Result<Contents, Unwise> {
     let is_trusted = |bundle: Digest| head.trust.iter().any(|line| line.bundle == bundle && line.state.is_trusted());
-    let named = state.bundles.iter().filter(|(digest, _)| is_trusted(**digest));
-    let lasting = state.suspensions.values().flatten().filter(|record| now < record.until);
+    let named = state.objects.bundles.iter().filter(|(digest, _)| is_trusted(**digest));
+    let lasting = state.objects.suspensions.values().flatten().filter(|record| now < record.until);
     let contents = Contents {
         trust: named.map(|(_, record)| record.envelope.clone()).collect(),
         suspensions: lasting.map(|record| record.envelope.clone()).collect(),

@@ -6,7 +6,7 @@ use identity::id::Digest;
 use identity::text::Bytes;
 use identity::time::Seconds;
 use org::refusal::Refusal;
-use wire::control::{Answer, BYTES_PER_CALL, Call, MissingFile};
+use wire::control::{BYTES_PER_CALL, Call, ControlAnswer, MissingFile};
 
 use crate::session::{DeskError, OperateError, Result, Session, Unwise};
 
@@ -36,7 +36,7 @@ pub(crate) async fn hand_in(session: &mut Session, files: &[&[u8]], mut told: im
 
 pub(crate) async fn missing(session: &mut Session, digests: Vec<Digest>) -> Result<Vec<MissingFile>> {
     match session.ask(Call::FilesMissing { digests }).await? {
-        Answer::FilesMissing { missing } => Ok(missing),
+        ControlAnswer::FilesMissing { missing } => Ok(missing),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }
@@ -54,7 +54,7 @@ async fn hand_in_one(
         let part = rest.get(..BYTES_PER_CALL).unwrap_or(rest).to_vec();
         let until = at + part.len() as u64;
         let have = match session.ask(Call::FilePart { digest, size, from: at, bytes: Bytes(part) }).await {
-            Ok(Answer::FilePart { have }) => have,
+            Ok(ControlAnswer::FilePart { have }) => have,
             Ok(_) => return Err(DeskError::OtherAnswer.into()),
             // What an earlier try left was not a part of this file: the gateway has thrown it away.
             Err(why) if setbacks == 0 && at > 0 && is_malformed(&why) => 0,
@@ -75,7 +75,7 @@ async fn hand_in_one(
 /// Has the gateway remove what nothing names: how many files, and bytes.
 pub async fn sweep(session: &mut Session, unused_for: Seconds) -> Result<(u64, u64)> {
     match session.ask(Call::FilesSweep { unused_for }).await? {
-        Answer::FilesSwept { files, bytes } => Ok((files, bytes)),
+        ControlAnswer::FilesSwept { files, bytes } => Ok((files, bytes)),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }

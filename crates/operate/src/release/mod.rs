@@ -54,7 +54,7 @@ pub struct Releases {
 pub async fn all(session: &mut Session) -> Result<Releases> {
     let state = session.folded().await?;
     let sets = session.known.signer_sets();
-    let opened = state.releases.values().map(|record| &record.envelope).filter_map(|envelope| {
+    let opened = state.objects.releases.values().map(|record| &record.envelope).filter_map(|envelope| {
         let release: Release = sets.iter().find_map(|set| set.open(envelope).ok())?;
         release.check().ok()?;
         Some((envelope.digest(), release))

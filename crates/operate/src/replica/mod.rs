@@ -10,6 +10,7 @@ use std::sync::Arc;
 use ground::clock;
 use ground::file::{self, FileError, Lock};
 use identity::envelope::Envelope;
+use identity::id::Digest;
 use identity::key::PublicKey;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
@@ -100,7 +101,7 @@ impl Replica {
 
     /// Is it known here that these chains fork?
     pub(crate) fn knows(&self, forks: &[PublicKey]) -> bool {
-        forks.iter().all(|voice| self.state.fold.forks.contains_key(voice))
+        forks.iter().all(|voice| self.state.judged.fold.forks.contains_key(voice))
     }
 
     /// A head that stands in no entry that is here; whoever hands it over has checked it.
@@ -113,6 +114,26 @@ impl Replica {
         self.ledger.keep_time(&mut self.state, now);
         // It was opened a moment ago.
         let _unread = self.state.take(head, now);
+        self.conclude()
+    }
+
+    /// Steps to later signers that stand in no entry that is here: a gateway that may write none keeps them beside its chain.
+    pub(crate) fn take_steps(&mut self, known: &Known) -> Result<(), ReplicaError> {
+        let now = clock::now();
+        // One that was written down in a run that was cut off has no first sight yet.
+        let seen = |step: &Digest| self.state.replica.sights.contains_key(step);
+        let steps = known.sights().keys().filter(|step| !seen(step)).filter_map(|step| known.step(*step));
+        let lacking: Vec<&Envelope> = steps.map(|step| &step.envelope).collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        self.ledger.keep_time(&mut self.state, now);
+        for step in lacking {
+            self.ledger.add_object(step)?;
+            // This home has opened it before.
+            let _unread = self.state.take(step, now);
+        }
+        self.ledger.keep_sights(&self.state.replica.sights)?;
         self.conclude()
     }
 

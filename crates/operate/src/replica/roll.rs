@@ -34,11 +34,11 @@ impl Roll {
     pub(crate) fn of(state: &State, draft: &Draft) -> Self {
         let passed = draft.passed.iter().filter(|(_, fate)| **fate == Fate::Waits);
         let waits = passed.filter_map(|(entry, _)| {
-            let waiting = state.fold.waiting.get(entry)?;
+            let waiting = state.judged.fold.waiting.get(entry)?;
             Some(Waits { name: waiting.claims.as_ref()?.0.clone(), why: waiting.why.to_string() })
         });
         let mut leaves_waiting: Vec<Waits> = waits.collect();
-        let closes = draft.head.revocations.voices.beyond(&state.revocations.voices);
+        let closes = draft.head.revocations.voices.beyond(&state.revoked().voices);
         for (name, why) in closes.flat_map(|voice| waiting_of(state, *voice)) {
             if !draft.leaves.contains_key(&name) && leaves_waiting.iter().all(|it| it.name != name) {
                 leaves_waiting.push(Waits { name, why });
@@ -74,9 +74,9 @@ impl Roll {
 
 /// Whom a chain admitted and nobody lists: whoever waits when it ends.
 pub(crate) fn waiting_of(state: &State, voice: PublicKey) -> Vec<(NodeName, String)> {
-    let waits = state.fold.waiting.values().filter(|waiting| waiting.voice == voice);
+    let waits = state.judged.fold.waiting.values().filter(|waiting| waiting.voice == voice);
     let waits = waits.filter_map(|waiting| Some((waiting.claims.clone()?, waiting.why.to_string())));
-    let in_already = |key: &Digest| state.fold.members.values().any(|member| member.key == *key);
+    let in_already = |key: &Digest| state.judged.fold.members.values().any(|member| member.key == *key);
     let waits = waits.filter(|((_, key), _)| !in_already(key) && !state.is_gone(*key));
     let all: BTreeMap<NodeName, String> = waits.map(|((name, _), why)| (name, why)).collect();
     all.into_iter().collect()
@@ -92,7 +92,7 @@ pub(crate) fn newly_listed(before: Option<&Leaves>, after: &Leaves) -> Vec<NodeN
 pub(crate) fn ended(state: &State, head: &Head) -> Vec<String> {
     let named: BTreeMap<KeyMark, String> =
         state.members.iter().map(|(key, member)| (KeyMark::of(key), member.claim().name.to_string())).collect();
-    let new = head.revocations.node_keys.beyond(&state.revocations.node_keys);
+    let new = head.revocations.node_keys.beyond(&state.revoked().node_keys);
     new.map(|key| named.get(key).cloned().unwrap_or_else(|| key.to_string())).collect()
 }
 

@@ -3,7 +3,7 @@
 use identity::bundle::{Domain, Endpoint, Identity};
 use identity::envelope::Envelope;
 use identity::head::TrustLine;
-use wire::control::{Answer, Call};
+use wire::control::{Call, ControlAnswer};
 use wire::known::Known;
 
 use crate::session::{DeskError, Result, Session};
@@ -11,7 +11,7 @@ use crate::session::{DeskError, Result, Session};
 /// The bundles that the gateway has. What is not signed is none.
 pub(crate) async fn told(session: &mut Session) -> Result<Vec<Envelope>> {
     match session.ask(Call::Bundles {}).await? {
-        Answer::Bundles { bundles } => Ok(bundles),
+        ControlAnswer::Bundles { bundles } => Ok(bundles),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }

@@ -7,6 +7,7 @@ use ground::clock;
 use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::head::Head;
+use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::NodeName;
 use org::ledger::entry::SignedEntry;
@@ -14,7 +15,7 @@ use org::ledger::frontier::Frontier;
 use org::ledger::heads::HeadRecord;
 use org::ledger::heads::Held;
 use org::state::State;
-use wire::control::{Answer, Call};
+use wire::control::{Call, ControlAnswer};
 
 use crate::replica::{self, Read, Replica, ReplicaError};
 use crate::session::{DeskError, OperateError, Result, Session, maps};
@@ -103,7 +104,7 @@ impl Session {
             }
             suspects = false;
             let call = Call::Beyond { frontier: replica.state.frontier.clone() };
-            let Answer::Beyond { entries, more } = self.ask(call).await? else {
+            let ControlAnswer::Beyond { entries, more } = self.ask(call).await? else {
                 return Err(DeskError::OtherAnswer.into());
             };
             // Whoever says that there is more, and brings nothing new, is not asked for ever.
@@ -111,6 +112,7 @@ impl Session {
                 break;
             }
         }
+        replica.take_steps(&self.known)?;
         // A machine may have shown it to the gateway: then it stands in no chain that is there.
         if self.survey.head.digest() == self.known.head.digest {
             replica.take_head(&self.survey.head)?;
@@ -120,19 +122,32 @@ impl Session {
         let mut replica = replica.unlocked();
         self.fetch_map(&mut replica).await?;
         let (frontier, now) = (replica.state.frontier.clone(), clock::now());
-        let beside = !replica.state.ground.rivals.is_empty();
+        let beside = !replica.state.judged.ground.rivals.is_empty();
         self.remember(|memory| (memory.pulled, memory.pulled_at, memory.beside) = (frontier, Some(now), beside))?;
         Ok(replica)
     }
 
-    /// The members' map of the head in force, if it is not here: without it nobody is known to be listed.
+    /// The members' map of the head in force, if it is not here: without it nobody is known to be listed. Where several sets
+    /// claim one place, those of their heads, too: whoever settles it goes on from one of them.
     async fn fetch_map(&mut self, replica: &mut Replica) -> Result<()> {
+        for root in replica.state.claimed_maps() {
+            if self.kept().leaves(root).is_none() {
+                self.fetch(root).await?;
+            }
+        }
         let root = replica.state.head().and_then(|record| record.head.members);
         let Some(root) = root.filter(|_| replica.state.leaves().is_none()) else { return Ok(()) };
+        if self.fetch(root).await? {
+            replica.conclude()?;
+        }
+        Ok(())
+    }
+
+    /// False if it is not there: it may come later, from another gateway.
+    async fn fetch(&mut self, root: Digest) -> Result<bool> {
         match maps::published_as(self, root).await {
-            Ok(_) => Ok(replica.conclude()?),
-            // It may come later, from another gateway.
-            Err(OperateError::NotKept { .. }) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(OperateError::NotKept { .. }) => Ok(false),
             Err(why) => Err(why),
         }
     }
@@ -147,7 +162,7 @@ pub(crate) async fn entries(session: &mut Session) -> Result<Vec<SignedEntry>> {
 pub(crate) async fn entries_told(session: &mut Session) -> Result<Vec<Envelope>> {
     let (mut all, mut after) = (Vec::new(), 0);
     loop {
-        let Answer::Entries { entries, next } = session.ask(Call::Entries { after }).await? else {
+        let ControlAnswer::Entries { entries, next } = session.ask(Call::Entries { after }).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
         all.extend(entries);
@@ -194,7 +209,7 @@ pub(crate) fn apart(state: &State, asked: &NodeName, there: &Frontier) -> Vec<St
 }
 
 pub(crate) fn name_of(state: &State, voice: &PublicKey) -> String {
-    state.voices.get(voice).map_or_else(|| voice.to_string(), |gateway| format!("`{gateway}`"))
+    state.judged.voices.get(voice).map_or_else(|| voice.to_string(), |gateway| format!("`{gateway}`"))
 }
 
 /// What one has of each chain and the other lacks: the first and the last place.
@@ -206,7 +221,6 @@ fn beyond<'a>(one: &'a Frontier, other: &'a Frontier) -> impl Iterator<Item = (P
 #[cfg(test)]
 mod tests {
     use identity::head::Recorded;
-    use identity::id::Digest;
     use identity::key::{EdKey, Sign as _};
 
     use super::*;

@@ -68,33 +68,34 @@ impl Session {
             Reliance::Trusted | Reliance::Resets => true,
             Reliance::Doubted => false,
         };
-        if let Signers::Frozen(frozen) = &state.signers {
+        if let Signers::Frozen(frozen) = &state.judged.signers {
             return Err(NotDrafted::Frozen(Box::new(frozen.clone())).into());
         }
-        let draft = draft_on(&state.replica, (&state.ground, &state.fold), now, (&wish, meaning), |head| {
-            head.cause = cause;
-            if by_clock {
-                let span = span(head);
-                (head.issued_at, head.fresh_until) = (now, now + span);
-            }
-            // No node has a higher one: it would never take this.
-            head.version = head.version.max(self.mark.map_or(0, |mark| mark.saturating_add(1)));
-            keep_moved_keys(state, head);
-            change(head);
-        })?;
+        let draft =
+            draft_on(&state.replica, (&state.judged.ground, &state.judged.fold), now, (&wish, meaning), |head| {
+                head.cause = cause;
+                if by_clock {
+                    let span = span(head);
+                    (head.issued_at, head.fresh_until) = (now, now + span);
+                }
+                // No node has a higher one: it would never take this.
+                head.version = head.version.max(self.mark.map_or(0, |mark| mark.saturating_add(1)));
+                keep_moved_keys(state, head);
+                change(head);
+            })?;
         Ok(NextHead { map: draft.map(), roll: Roll::of(state, &draft), head: draft.head })
     }
 
     /// What the head that is about to be made would do to machines.
-    pub async fn next_roll(&mut self, draft: impl FnOnce(&Self, Timestamp) -> Result<NextHead>) -> Result<Roll> {
+    pub async fn next_roll(&mut self, draft: impl FnOnce(&Self, Timestamp) -> Result<Roll>) -> Result<Roll> {
         Box::pin(self.folded()).await?;
-        Ok(draft(self, clock::now())?.roll)
+        draft(self, clock::now())
     }
 }
 
 /// If another head revoked an issuing key after a theft, its mandates name the one that took its place.
 fn keep_moved_keys(state: &State, head: &mut Head) {
-    let others = state.ground.rivals.iter().chain(&state.ground.head);
+    let others = state.judged.ground.rivals.iter().chain(&state.judged.ground.head);
     let named: Vec<&Mandate> = others.flat_map(|it| &it.head.mandates).collect();
     let revoked = head.revocations.issuing_keys.clone();
     for mandate in &mut head.mandates {

@@ -39,8 +39,10 @@ async fn hand_rest(session: &mut Session, replica: &Replica) -> Result<()> {
     if !page.is_empty() {
         session.ask(Call::Hand { entries: page }).await?;
     }
-    let root = replica.state.head().and_then(|record| record.head.members);
-    if let Some((root, leaves)) = root.and_then(|root| Some((root, session.kept().leaves(root)?))) {
+    // Of the head in force, and of those that are not while several sets claim one place.
+    let own = replica.state.head().and_then(|record| record.head.members);
+    for root in own.into_iter().chain(replica.state.claimed_maps()) {
+        let Some(leaves) = session.kept().leaves(root) else { continue };
         let manifests = session.kept().manifests(&leaves);
         let map = Staging { root, leaves: &leaves, manifests: &manifests };
         stage::hand_in(session, map, None, &mut |_, _| {}).await?;

@@ -4,7 +4,7 @@ use ground::clock;
 use identity::envelope::Envelope;
 use org::ledger::frontier::Tip;
 use org::report::Report;
-use wire::control::{Answer, Call, Survey};
+use wire::control::{Call, ControlAnswer, Survey};
 use wire::known::BadKnowledge;
 
 use crate::folder::{Memory, OperatorFolder};
@@ -169,7 +169,7 @@ impl Session {
 
 async fn ask_survey(desk: &mut dyn Desk, memory: &Memory) -> Result<Survey> {
     match desk.ask(Call::Survey { tip: memory.tip.clone() }).await? {
-        Answer::Survey(survey) => Ok(*survey),
+        ControlAnswer::Survey(survey) => Ok(*survey),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }

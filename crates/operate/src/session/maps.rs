@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use identity::id::Digest;
 use identity::members::change::MapChange;
 use identity::members::{Leaf, MembersMap};
-use wire::control::{Answer, Call, DIGESTS_PER_CALL};
+use wire::control::{Call, ControlAnswer, DIGESTS_PER_CALL};
 
 use crate::replica::kept::manifests_of;
 use crate::replica::published::Published;
@@ -87,7 +87,7 @@ async fn blobs(session: &mut Session, wanted: &[Digest]) -> Result<BTreeMap<Dige
 
 async fn ask_change(session: &mut Session, root: Digest, base: Digest) -> Result<Option<MapChange>> {
     match session.ask(Call::MapChange { root, base }).await? {
-        Answer::MapChange(change) => Ok(change),
+        ControlAnswer::MapChange(change) => Ok(change),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }
@@ -95,7 +95,7 @@ async fn ask_change(session: &mut Session, root: Digest, base: Digest) -> Result
 async fn ask_values(session: &mut Session, root: Digest) -> Result<Vec<Digest>> {
     let (mut values, mut from) = (Vec::new(), 0);
     loop {
-        let Answer::Map { leaves, next } = session.ask(Call::Map { root, from }).await? else {
+        let ControlAnswer::Map { leaves, next } = session.ask(Call::Map { root, from }).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
         values.extend(leaves);
@@ -113,7 +113,7 @@ async fn ask_blobs(session: &mut Session, wanted: &[Digest]) -> Result<BTreeMap<
     let mut open: Vec<Digest> = wanted.to_vec();
     while !open.is_empty() {
         let asked: Vec<Digest> = open.iter().take(DIGESTS_PER_CALL).copied().collect();
-        let Answer::Blobs { blobs } = session.ask(Call::Blobs { digests: asked.clone() }).await? else {
+        let ControlAnswer::Blobs { blobs } = session.ask(Call::Blobs { digests: asked.clone() }).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
         let asked: BTreeSet<Digest> = asked.into_iter().collect();

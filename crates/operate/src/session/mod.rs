@@ -21,7 +21,7 @@ use identity::id::Digest;
 use identity::members::{Leaf, MembersMap};
 use identity::time::Timestamp;
 use org::state::State;
-use wire::control::{Answer, Call, Survey};
+use wire::control::{Call, ControlAnswer, Survey};
 use wire::known::Known;
 
 use crate::folder::{Memory, OperatorFolder};
@@ -73,7 +73,7 @@ impl Session {
         self.desk.is_served()
     }
 
-    pub async fn ask(&mut self, call: Call) -> Result<Answer> {
+    pub async fn ask(&mut self, call: Call) -> Result<ControlAnswer> {
         Ok(self.desk.ask(call).await?)
     }
 
@@ -88,7 +88,7 @@ impl Session {
         Ok(Envelope::seal(Some(self.known.org()), body)?)
     }
 
-    const fn kept(&self) -> Kept<'_> {
+    pub(crate) const fn kept(&self) -> Kept<'_> {
         Kept { folder: &self.folder, known: &self.known }
     }
 }

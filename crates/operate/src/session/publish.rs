@@ -1,4 +1,4 @@
-//! Signing what was drafted, and handing it in: all of it, or none.
+//! Signing what was drafted, and handing it in: all of it or none, and again if somebody was quicker (optimistic concurrency).
 
 use std::time::Duration;
 
@@ -37,6 +37,13 @@ pub struct Made<T> {
     pub pending: Option<Pending>,
     /// What its head does to machines, if there is one in it.
     pub roll: Option<Roll>,
+}
+
+impl<T> Unsigned<T> {
+    /// What its head does to machines.
+    pub fn roll(self) -> Roll {
+        self.next.map(|next| next.roll).unwrap_or_default()
+    }
 }
 
 impl<T> Made<T> {

@@ -6,7 +6,7 @@ use identity::id::{Digest, OrgId};
 use identity::time::Timestamp;
 use org::report::Report;
 use serde::Serialize;
-use wire::control::{Answer, Call, ReportView};
+use wire::control::{Call, ControlAnswer, ReportView};
 
 use crate::session::{DeskError, Result, Session};
 
@@ -31,7 +31,8 @@ pub async fn reports_known(session: &mut Session) -> Result<Reports> {
 pub async fn reports(session: &mut Session, after: u64) -> Result<(Reports, u64)> {
     let (mut all, mut last) = (Reports::new(), after);
     loop {
-        let Answer::Reports { reports, last: seen, more } = session.ask(Call::Reports { after: last }).await? else {
+        let ControlAnswer::Reports { reports, last: seen, more } = session.ask(Call::Reports { after: last }).await?
+        else {
             return Err(DeskError::OtherAnswer.into());
         };
         let heard = reports.iter().filter_map(|view| open(session.known.org(), view));

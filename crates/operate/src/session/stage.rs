@@ -9,9 +9,10 @@ use identity::text::Bytes;
 use manifest::compile::Compiled;
 use org::ledger::draft::NotDrafted;
 use org::refusal::Refusal;
-use wire::control::{Answer, BYTES_PER_CALL, Call, DIGESTS_PER_CALL};
+use org::state::State;
+use wire::control::{BYTES_PER_CALL, Call, ControlAnswer, DIGESTS_PER_CALL};
 
-use crate::pending::handed::Handed;
+use crate::pending::Pending;
 use crate::pending::listing::Listing;
 use crate::session::{DeskError, OperateError, Result, Session, maps};
 
@@ -40,22 +41,33 @@ pub async fn stage(session: &mut Session, named: &Compiled, mut told: impl FnMut
 pub(super) async fn stage_drafted(session: &mut Session, leaves: &[Leaf]) -> Result<Option<Listing>> {
     let root = MembersMap::of(leaves).map_err(NotDrafted::from)?.root();
     stage_map(session, root, leaves).await?;
-    let base = session.known.head.head.members;
+    let base = base(session);
     let before = base.map_or_else(|| Some(Vec::new()), |base| session.kept().leaves(base));
     Ok(before.map(|before| Listing::between(base, &before, leaves)))
 }
 
 /// What waited for signatures may go to another gateway than the one that was handed its map.
-pub(crate) async fn stage_again(session: &mut Session, handed: &Handed) -> Result<()> {
-    let root = handed.head(session.known.org()).and_then(|head| head.members);
-    match root.and_then(|root| Some((root, session.kept().leaves(root)?))) {
+pub(crate) async fn stage_again(session: &mut Session, pending: &Pending) -> Result<()> {
+    let head = pending.handed.head(session.known.org());
+    let map = head.and_then(|head| {
+        let leaves = pending.leaves(&head, |root| session.kept().leaves(root)).ok()?;
+        Some((head.members?, leaves))
+    });
+    match map {
         Some((root, leaves)) => stage_map(session, root, &leaves).await,
         None => Ok(()),
     }
 }
 
+/// The map of the head in force. While several signer sets claim one place, that of the head on which everybody stands: the
+/// one that this home follows may be one of theirs.
+fn base(session: &Session) -> Option<Digest> {
+    let frozen = session.fold.as_deref().filter(|state| state.is_frozen()).and_then(State::head);
+    frozen.map_or(&session.known.head.head, |record| &record.head).members
+}
+
 async fn stage_map(session: &mut Session, root: Digest, leaves: &[Leaf]) -> Result<()> {
-    let base = session.known.head.head.members;
+    let base = base(session);
     // One that is held back may know the head and lack its map.
     if session.survey.halt.is_none() && (base == Some(root) || session.handed_in == Some(root)) {
         return Ok(());
@@ -137,7 +149,7 @@ async fn not_there(session: &mut Session, blobs: &BTreeMap<Digest, Vec<u8>>) -> 
     let all: Vec<Digest> = blobs.keys().copied().collect();
     let mut missing = BTreeSet::new();
     for some in all.chunks(DIGESTS_PER_CALL) {
-        let Answer::Missing { digests } = session.ask(Call::Missing { digests: some.to_vec() }).await? else {
+        let ControlAnswer::Missing { digests } = session.ask(Call::Missing { digests: some.to_vec() }).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
         missing.extend(digests.into_iter().filter(|digest| blobs.contains_key(digest)));
@@ -167,7 +179,7 @@ async fn hand_in_map(session: &mut Session, root: Digest, values: &[Digest]) -> 
 
 async fn staged(session: &mut Session, call: Call) -> Result<()> {
     match session.ask(call).await? {
-        Answer::Staged {} => Ok(()),
+        ControlAnswer::Staged {} => Ok(()),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }

@@ -3,12 +3,14 @@
 use identity::bundle::BundleBody;
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{Cause, FleetRef, Head, Lines, Mandate, Revocations, TrustLine, TrustState, Turn};
-use identity::signers::{Quorum, Recovery, Succession};
+use identity::signers::{Quorum, Word};
 use org::invite::approve::Waiver;
 use org::invite::{Approval, Invite, InviteKind};
+use org::ledger::step::SignerStep;
 use org::release::{Agent, Release};
 use org::state::head::AHEAD;
 use wire::known::Known;
+use wire::known::freeze::names;
 
 use crate::pending::handed::Handed;
 
@@ -45,19 +47,7 @@ fn object_lines(known: &Known, object: &Envelope) -> Result<Vec<String>, BadEnve
 fn head_lines(known: &Known, head: &Head, with: &[Envelope]) -> Result<Vec<String>, BadEnvelope> {
     let org = Some(known.org());
     let mut lines = match (&head.cause, with) {
-        (Cause::SignersInstall, [step]) => {
-            let (version, quorum, by) = if step.kind() == Recovery::KIND {
-                let next: Recovery = step.peek(org)?;
-                (next.version, next.quorum, ", on the word of the RECOVERY KEYS")
-            } else {
-                let next: Succession = step.peek(org)?;
-                (next.version, next.quorum, "")
-            };
-            let mut lines = vec![format!("installs signer set {version}, in place of {}{by}", known.signers.version)];
-            lines.extend(quorum_changes(&known.signers.quorum, &quorum));
-            lines.push(format!("publishes head {} under it", head.version));
-            lines
-        }
+        (Cause::SignersInstall, [step]) => signer_lines(known, head.version, step)?,
         (Cause::ReleasePublish { .. }, [release]) => {
             let release: Release = release.peek(org)?;
             let mut lines = vec![format!("publishes release {} of the agent:", release.number)];
@@ -86,6 +76,25 @@ fn head_lines(known: &Known, head: &Head, with: &[Envelope]) -> Result<Vec<Strin
     };
     lines.extend(gone_round(known, head));
     lines.extend(head_changes(&known.head.head, head));
+    Ok(lines)
+}
+
+/// Another signer set, and on whose word.
+fn signer_lines(known: &Known, head: u64, step: &Envelope) -> Result<Vec<String>, BadEnvelope> {
+    let step = SignerStep::read(known.org(), step)?;
+    let by = match step.word {
+        Word::Recovery => ", on the word of the RECOVERY KEYS",
+        Word::Signers => "",
+    };
+    let mut lines = vec![format!("installs signer set {}, in place of {}{by}", step.to.version, known.signers.version)];
+    if !step.also.is_empty() {
+        let rival = |id| known.set(id).map_or_else(|| format!("{id}, unknown here"), |set| names(&set));
+        let rivals: Vec<String> = step.follows().map(rival).collect();
+        lines.push(format!("SETTLES which of several sets signs that claim one place: {}", rivals.join(" | ")));
+        lines.push("  none of them does any more; everybody follows at once".to_owned());
+    }
+    lines.extend(quorum_changes(&known.signers.quorum, &step.to.quorum));
+    lines.push(format!("publishes head {head} under it"));
     Ok(lines)
 }
 

@@ -4,12 +4,14 @@ pub mod over;
 pub mod recover;
 pub mod describe;
 pub mod weigh;
+pub mod settle;
 pub mod send;
 
 use identity::head::Cause;
 use identity::key::PublicKey;
 use identity::principal::SignerName;
 use identity::signers::{Quorum, Signer, SignerSet, Succession};
+use identity::time::Timestamp;
 use wire::known::Known;
 
 use crate::key::SignerKeys;
@@ -86,21 +88,22 @@ pub async fn change(
     change: &Change,
     threshold: Option<usize>,
 ) -> Result<Made<Quorum>> {
-    session
-        .publish(keys, |session, now| {
-            let known = &session.known.signers;
-            let quorum = changed(&known.quorum, change, threshold)?;
-            check_names(&session.known, &quorum)?;
-            let body = Succession {
-                version: known.version + 1,
-                previous: known.id,
-                also: Vec::new(),
-                quorum: quorum.clone(),
-                head: Some(session.known.head.digest),
-            };
-            let signers = SignerSet::later(session.known.org(), body.version, quorum.clone()).as_ref();
-            let next = session.next_head(now, Cause::SignersInstall, |head| head.signers = signers)?;
-            Ok(Unsigned { objects: vec![session.seal(&body)?], next: Some(next), what: quorum })
-        })
-        .await
+    session.publish(keys, |session, now| draft(session, change, threshold, now)).await
+}
+
+/// The step to the next set, and its first head.
+pub fn draft(session: &Session, change: &Change, threshold: Option<usize>, now: Timestamp) -> Result<Unsigned<Quorum>> {
+    let known = &session.known.signers;
+    let quorum = changed(&known.quorum, change, threshold)?;
+    check_names(&session.known, &quorum)?;
+    let body = Succession {
+        version: known.version + 1,
+        previous: known.id,
+        also: Vec::new(),
+        quorum: quorum.clone(),
+        head: Some(session.known.head.digest),
+    };
+    let signers = SignerSet::later(session.known.org(), body.version, quorum.clone()).as_ref();
+    let next = session.next_head(now, Cause::SignersInstall, |head| head.signers = signers)?;
+    Ok(Unsigned { objects: vec![session.seal(&body)?], next: Some(next), what: quorum })
 }

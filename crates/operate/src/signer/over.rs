@@ -102,6 +102,6 @@ fn open(state: &State, now: Timestamp) -> Vec<Ending> {
 /// Whoever came by it and is listed by no head waits without it.
 fn is_waited_on(state: &State, record: &InviteRecord, now: Timestamp) -> bool {
     let waits = |key: &Digest| state.members.get(key).is_some_and(|it| it.standing == Standing::Waiting);
-    let lives = now < record.invite.expires_at && !state.revocations.invite_is_revoked(record.invite.id);
+    let lives = now < record.invite.expires_at && !state.revoked().invite_is_revoked(record.invite.id);
     lives && record.spent.keys().any(waits)
 }

@@ -8,7 +8,7 @@ use identity::signers::{BrokenChain, Quorum, Recovery};
 use identity::time::Timestamp;
 use org::ledger::draft::Wish;
 use org::ledger::signers::Stance;
-use wire::control::{Answer, Call};
+use wire::control::{Call, ControlAnswer};
 use wire::known::Known;
 
 use crate::key::{KeyError, SignerKeys};
@@ -54,7 +54,7 @@ pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Re
 /// Tells the gateway, which tells everybody. From then on it counts.
 pub async fn begin(desk: &mut dyn Desk, recovery: &Envelope) -> Result<Timestamp> {
     match desk.ask(Call::Recover { recovery: recovery.clone() }).await? {
-        Answer::Recovering { due_at } => Ok(due_at),
+        ControlAnswer::Recovering { due_at } => Ok(due_at),
         _ => Err(DeskError::OtherAnswer.into()),
     }
 }

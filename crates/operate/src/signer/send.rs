@@ -34,6 +34,6 @@ pub async fn send(session: &mut Session, pending: &Pending) -> Result<()> {
         weigh_again(session, &turn).await?;
     }
     // Where it is not needed it does no good, and where it is, the gateway says what is missing.
-    let _staged = stage_again(session, &pending.handed).await;
+    let _staged = stage_again(session, pending).await;
     session.hand_over(pending.handed.clone(), correlation).await
 }

@@ -8,14 +8,17 @@ use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::{ClassLeaves, Leaf, NodeLeaf};
 use identity::principal::NodeName;
+use identity::signers::SignerSet;
 use org::ledger::chain::Chain;
 use org::ledger::draft::Meaning;
 use org::ledger::fold::Leaves;
 use org::ledger::heads::HeadRecord;
+use org::ledger::step::SignerStep;
 use org::state::State;
 use wire::known::Known;
 
 use crate::folder::OperatorFolder;
+use crate::pending::listing::NotListed;
 use crate::pending::{BadPending, Pending};
 use crate::replica::kept::Kept;
 use crate::replica::published::nodes;
@@ -56,35 +59,57 @@ pub struct Weighed {
     pub unseen: Option<String>,
 }
 
+/// Why a head is not held against this home's fold.
+#[derive(Debug)]
+enum NotWeighed {
+    Unseen(&'static str),
+    Bad(BadPending),
+}
+
+impl From<NotListed> for NotWeighed {
+    fn from(why: NotListed) -> Self {
+        match why {
+            NotListed::NoMap => Self::Unseen("it names no members' map"),
+            NotListed::Unsaid => Self::Unseen("the file does not say whom it lists"),
+            NotListed::NoBase => Self::Unseen("the members' map that it was made from is not in this home"),
+            NotListed::OtherMap => Self::Bad(BadPending::OtherMap),
+        }
+    }
+}
+
 /// Nothing to weigh if no head is in it.
 pub fn weigh(folder: &OperatorFolder, known: &Known, pending: &Pending) -> Result<Weighed, BadPending> {
     let Some(head) = pending.handed.head(known.org()) else { return Ok(Weighed::default()) };
-    let unseen = |why: &str| Ok(Weighed { unseen: Some(why.to_owned()), ..Weighed::default() });
-    let replica = match Replica::open(folder, known).map(Replica::unlocked) {
-        Ok(replica) if replica.state.head().is_some_and(|own| own.digest == known.head.digest) => replica,
-        Ok(_) | Err(ReplicaError::Ledger(_) | ReplicaError::NotTaken(_)) => {
-            return unseen("this home's copy of the ledger is not as new as what it knows");
+    match weigh_head(folder, known, pending, &head) {
+        Ok(weighed) => Ok(weighed),
+        Err(NotWeighed::Unseen(why)) => Ok(Weighed { unseen: Some(why.to_owned()), ..Weighed::default() }),
+        Err(NotWeighed::Bad(why)) => Err(why),
+    }
+}
+
+fn weigh_head(folder: &OperatorFolder, known: &Known, pending: &Pending, head: &Head) -> Result<Weighed, NotWeighed> {
+    use NotWeighed::{Bad, Unseen};
+    let older = "this home's copy of the ledger is not as new as what it knows";
+    let Replica { mut state, ledger, .. } = match Replica::open(folder, known).map(Replica::unlocked) {
+        Ok(replica) => replica,
+        Err(ReplicaError::Ledger(_) | ReplicaError::NotTaken(_)) => return Err(Unseen(older)),
+        Err(ReplicaError::File(why)) => return Err(Bad(why.into())),
+    };
+    let at_home = |root: Digest| Kept { folder, known }.leaves(root);
+    if let Some(set) = agreed(known, pending) {
+        let settled = settled(&state, &set, at_home);
+        state = settled.ok_or(Unseen("no two signer sets claim one place in this home's copy of the ledger"))?;
+        if head.previous.first().copied() != state.head().map(|own| own.digest) {
+            return Err(Unseen("it goes on from another head than this home would"));
         }
-        Err(ReplicaError::File(why)) => return Err(why.into()),
-    };
-    let Some(root) = head.members else { return unseen("it names no members' map") };
-    let at_home = |root: Option<Digest>| match root {
-        Some(root) => Kept { folder, known }.leaves(root),
-        None => Some(Vec::new()),
-    };
-    let listed = match (at_home(Some(root)), &pending.listing) {
-        (Some(leaves), _) => leaves,
-        (None, Some(listing)) => match at_home(listing.base) {
-            Some(before) => listing.apply(before, root).ok_or(BadPending::OtherMap)?,
-            None => return unseen("the members' map that it was made from is not in this home"),
-        },
-        (None, None) => return unseen("the file does not say whom it lists"),
-    };
-    let Replica { mut state, ledger, .. } = replica;
-    let now = match (state.leaves(), known.head.head.members) {
+    } else if state.head().is_none_or(|own| own.digest != known.head.digest) {
+        return Err(Unseen(older));
+    }
+    let listed = pending.leaves(head, at_home)?;
+    let now = match (state.leaves(), state.head().and_then(|own| own.head.members)) {
         (Some(leaves), _) => leaves.clone(),
         (None, None) => Leaves::new(),
-        (None, Some(_)) => return unseen("the members' map of the head in force is not in this home"),
+        (None, Some(_)) => return Err(Unseen("the members' map of the head in force is not in this home")),
     };
     // Under other signers, the head that a succession names may be followed.
     if head.signers == known.signers.as_ref() && !head.previous.contains(&known.head.digest) {
@@ -94,17 +119,33 @@ pub fn weigh(folder: &OperatorFolder, known: &Known, pending: &Pending) -> Resul
             let head = envelope.peek(Some(known.org())).ok()?;
             Some(HeadRecord { digest: envelope.digest(), envelope, head })
         });
-        let Some(record) = record else {
-            return unseen("it goes round the head in force, and the one that it follows is not in this home");
-        };
-        let Some(leaves) = at_home(record.head.members) else {
-            return unseen("the members' map of the head that it follows is not in this home");
-        };
+        let record =
+            record.ok_or(Unseen("it goes round the head in force, and the one that it follows is not in this home"))?;
+        let leaves = record.head.members.map_or_else(|| Some(Vec::new()), at_home);
+        let leaves = leaves.ok_or(Unseen("the members' map of the head that it follows is not in this home"))?;
         bring(&mut state, &record, &leaves);
-        state.ground = state.ground.around(&record, &state.replica.heads);
-        state.fold = state.replica.fold(&state.ground);
+        state.judged.ground = state.judged.ground.around(&record, &state.replica.heads);
+        state.judged.fold = state.replica.fold(&state.judged.ground);
     }
-    Ok(judge(&state, &now, &head, &listed))
+    Ok(judge(&state, &now, head, &listed))
+}
+
+/// The set that all sign who claim one place, if it is about that.
+fn agreed(known: &Known, pending: &Pending) -> Option<SignerSet> {
+    let step = SignerStep::read(known.org(), pending.handed.step()?).ok()?;
+    (!step.also.is_empty()).then_some(step.to)
+}
+
+/// What will be so once all who claim one place have signed this set; nothing if nobody contests here. `leaves` has the maps
+/// of their heads, as far as they are here.
+pub(crate) fn settled(state: &State, set: &SignerSet, leaves: impl Fn(Digest) -> Option<Vec<Leaf>>) -> Option<State> {
+    let mut with_maps = state.clone();
+    for record in state.claimed_heads() {
+        if let Some(leaves) = record.head.members.and_then(&leaves) {
+            bring(&mut with_maps, record, &leaves);
+        }
+    }
+    with_maps.settled_by_all(set)
 }
 
 /// By the state as it is where the head goes on from; `now` lists whom the head in force does.
@@ -126,7 +167,7 @@ fn judge(state: &State, now: &Leaves, head: &Head, listed: &[Leaf]) -> Weighed {
     if own.is_some_and(|own| keeps_fleet(own, head)) {
         contradictions.extend(remade.iter().cloned().map(Contradiction::OtherMeaning));
     }
-    if !head.revocations.keeps(&state.revocations, head.issued_at) {
+    if !head.revocations.keeps(state.revoked(), head.issued_at) {
         contradictions.push(Contradiction::Forgets);
     }
     let (settled, mut unseen) = (own.map_or(&nothing, |own| &own.record), Vec::new());
@@ -161,7 +202,7 @@ pub(crate) fn bring(state: &mut State, head: &HeadRecord, leaves: &[Leaf]) {
 }
 
 fn gateway_of(state: &State, voice: PublicKey) -> String {
-    state.voices.get(&voice).map_or_else(|| voice.to_string(), ToString::to_string)
+    state.judged.voices.get(&voice).map_or_else(|| voice.to_string(), ToString::to_string)
 }
 
 /// Is that the entry here at this place, on from what is settled already? Nothing if the entries are not here.
@@ -209,15 +250,16 @@ pub(crate) fn remade(meaning: &Meaning, before: &Leaves, head: &Head, listed: &[
 /// Whether this leaf is other than the fold has it, or a rival that is taken in.
 fn contradicts(state: &State, before: &Leaves, head: &Head, leaf: &NodeLeaf) -> Option<Contradiction> {
     let (name, key, admission) = (&leaf.name, leaf.node_key, leaf.admission);
-    let rivals = state.ground.rivals.iter().filter_map(|it| state.replica.maps.get(&it.head.members?));
+    let rivals = state.judged.ground.rivals.iter().filter_map(|it| state.replica.maps.get(&it.head.members?));
     let listed = rivals.chain([before]).filter_map(|leaves| leaves.get(name)).map(|own| (own.node_key, own.admission));
-    let folded = [&state.fold.members, &state.fold.handed].map(|all| all.get(name).map(|it| (it.key, it.admission)));
+    let folded = [&state.judged.fold.members, &state.judged.fold.handed]
+        .map(|all| all.get(name).map(|it| (it.key, it.admission)));
     let known: Vec<(Digest, Digest)> = listed.chain(folded.into_iter().flatten()).collect();
     if known.contains(&(key, admission)) {
         return None;
     }
     let claims = Some((name.clone(), key));
-    let waiting = state.fold.waiting.get(&admission).filter(|it| it.claims == claims);
+    let waiting = state.judged.fold.waiting.get(&admission).filter(|it| it.claims == claims);
     match waiting {
         // It is what the head is for: a person looked at who waits.
         Some(_) if chooses(head, name) => None,

@@ -14,7 +14,7 @@ use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::gateway::Issuers;
 use pki_types::CertificateDer;
-use wire::control::{Answer, Call};
+use wire::control::{Call, ControlAnswer};
 use wire::known::Known;
 
 use crate::session::{DeskError, OperateError, Result, Session, Unturned, Unwise};
@@ -35,7 +35,7 @@ pub struct Issuing<'a> {
 
 /// What the gateways say of their issuing keys. Only what the voice of a mandate signed counts.
 pub async fn told(session: &mut Session) -> Result<Told> {
-    let Answer::Issuers { issuers } = session.ask(Call::Issuers {}).await? else {
+    let ControlAnswer::Issuers { issuers } = session.ask(Call::Issuers {}).await? else {
         return Err(DeskError::OtherAnswer.into());
     };
     let mut told = Told::new();

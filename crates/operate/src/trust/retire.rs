@@ -2,12 +2,13 @@
 
 use identity::bundle::Domain;
 use identity::head::{Cause, Head, TrustLine, Turn};
-use identity::trust::Step;
+use identity::time::Timestamp;
+use identity::trust::TrustStep;
 
 use crate::key::SignerKeys;
 use crate::session::{Made, Result, Session, Unsigned, Unturned, Unwise};
 use crate::trust::dependents::look::scene;
-use crate::trust::dependents::{self, Break, Scene, Waived};
+use crate::trust::dependents::{self, Break, Scene, WaiveOutcome};
 
 /// What is to be retired, and what may break by it.
 #[derive(Debug, Clone)]
@@ -22,32 +23,38 @@ pub struct RetireWish {
 /// Retires a version. What would break is read anew, and weighed once more right before anything is signed.
 pub async fn retire(session: &mut Session, keys: &SignerKeys, wish: &RetireWish) -> Result<Made<(Head, Vec<Break>)>> {
     let scene = scene(session, wish.domain).await?;
-    session
-        .publish(keys, |session, now| {
-            let now_so = Head { trust: session.lines(), ..session.known.head.head.clone() };
-            if now_so.trust != scene.head.trust {
-                return Err(Unwise::TurnedMeanwhile.into());
-            }
-            let (lines, breaks) = wish.weigh(&Scene { head: now_so, now, ..scene.clone() })?;
-            let turn = Turn {
-                domain: wish.domain,
-                version: wish.version,
-                replaces: None,
-                grace: None,
-                waived: breaks.iter().map(Break::in_words).collect(),
-            };
-            let next = session.next_head(now, Cause::TrustRetire(turn), |head| head.trust = lines)?;
-            let what = (next.head.clone(), breaks);
-            Ok(Unsigned { objects: Vec::new(), next: Some(next), what })
-        })
-        .await
+    session.publish(keys, |session, now| draft(session, &scene, wish, now)).await
+}
+
+/// The head that retires it, and what breaks by consent.
+pub fn draft(
+    session: &Session,
+    scene: &Scene,
+    wish: &RetireWish,
+    now: Timestamp,
+) -> Result<Unsigned<(Head, Vec<Break>)>> {
+    let now_so = Head { trust: session.lines(), ..session.known.head.head.clone() };
+    if now_so.trust != scene.head.trust {
+        return Err(Unwise::TurnedMeanwhile.into());
+    }
+    let (lines, breaks) = wish.weigh(&Scene { head: now_so, now, ..scene.clone() })?;
+    let turn = Turn {
+        domain: wish.domain,
+        version: wish.version,
+        replaces: None,
+        grace: None,
+        waived: breaks.iter().map(Break::in_words).collect(),
+    };
+    let next = session.next_head(now, Cause::TrustRetire(turn), |head| head.trust = lines)?;
+    let what = (next.head.clone(), breaks);
+    Ok(Unsigned { objects: Vec::new(), next: Some(next), what })
 }
 
 /// What waited for signatures is weighed once more before it is sent: whoever would break by now must have been named.
 pub(crate) async fn weigh_again(session: &mut Session, turn: &Turn) -> Result<()> {
     let scene = scene(session, turn.domain).await?;
     // Whether the promised time may be cut short, those who signed have said.
-    let step = Step::Retire { version: turn.version, early: true };
+    let step = TrustStep::Retire { version: turn.version, early: true };
     let outcome = dependents::outcome(&scene, step, None).map_err(Unturned::from)?;
     let breaks = outcome.breaks.iter().map(Break::in_words);
     let open: Vec<_> = breaks.filter(|it| !turn.waived.contains(it)).collect();
@@ -55,14 +62,14 @@ pub(crate) async fn weigh_again(session: &mut Session, turn: &Turn) -> Result<()
 }
 
 impl RetireWish {
-    pub const fn step(&self) -> Step {
-        Step::Retire { version: self.version, early: self.early }
+    pub const fn step(&self) -> TrustStep {
+        TrustStep::Retire { version: self.version, early: self.early }
     }
 
     /// The lines after it, and what breaks by consent.
     fn weigh(&self, scene: &Scene) -> Result<(Vec<TrustLine>, Vec<Break>)> {
         let outcome = dependents::outcome(scene, self.step(), None).map_err(Unturned::from)?;
-        let Waived { open, idle, several } = outcome.waive(&self.waived);
+        let WaiveOutcome { open, idle, several } = outcome.waive(&self.waived);
         if !several.is_empty() {
             return Err(Unwise::SeveralIds(several).into());
         }

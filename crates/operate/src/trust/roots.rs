@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ground::file::{self, Access, FileError};
+use ground::file::{self, FileAccess, FileError};
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::random::{self, NoRandomness};
 use ground::sealed::{self, SealError};
@@ -124,13 +124,13 @@ pub fn draw<D: InDomain>(
         open_key::<D>(&at, || passphrase.cloned().ok_or(NoPassphrase::NoTerminal))?
     } else {
         let key = random::p256()?;
-        file::write_new(&at, &sealed::seal(key.pkcs8(), &purpose(D::DOMAIN), passphrase)?, Access::Private)?;
+        file::write_new(&at, &sealed::seal(key.pkcs8(), &purpose(D::DOMAIN), passphrase)?, FileAccess::Private)?;
         key
     };
     let (serial, life) = (random::serial()?, Validity::from_now(now, LIFE));
     let root = Authority::<D>::later_root((org, number), &key, serial, life);
     let root = root.map_err(|why| RootError::Certificate(word, why))?;
-    file::write_new(&pem, root.pem().as_bytes(), Access::Readable)?;
+    file::write_new(&pem, root.pem().as_bytes(), FileAccess::Readable)?;
     Ok(root)
 }
 

@@ -9,7 +9,7 @@ use identity::head::{Cause, Grace, TrustLine, Turn};
 use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
 use identity::time::{Seconds, Timestamp};
-use identity::trust::{self, BadStep, Step};
+use identity::trust::{self, BadStep, TrustStep};
 use pki_types::CertificateDer;
 use wire::known::Known;
 
@@ -98,7 +98,7 @@ pub async fn publish<T: InDomain>(
 /// A version beside the one in use.
 pub(super) fn publish_beside(session: &Session, body: &BundleBody, now: Timestamp) -> Result<Unsigned<Turned>> {
     let bundle = session.seal(check_room(body)?)?;
-    let lines = step(session, body.domain, Step::Publish { bundle: bundle.digest() }, now)?;
+    let lines = step(session, body.domain, TrustStep::Publish { bundle: bundle.digest() }, now)?;
     let next = session.next_head(now, Cause::TrustPublish(turn_of(body)), |head| head.trust = lines)?;
     let what = turned(body, None, next.head.version);
     Ok(Unsigned { objects: vec![bundle], next: Some(next), what })
@@ -132,7 +132,7 @@ pub async fn activate<T: InDomain>(
     session
         .publish(keys, |session, now| {
             let former = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
-            let lines = step(session, T::DOMAIN, Step::Activate { version, grace }, now)?;
+            let lines = step(session, T::DOMAIN, TrustStep::Activate { version, grace }, now)?;
             let grace = former.and_then(|former| grace_of(&lines, T::DOMAIN, former));
             let turn = Turn { domain: T::DOMAIN, version, replaces: former, grace, waived: waived.clone() };
             let next = session.next_head(now, Cause::TrustActivate(turn), |head| head.trust = lines)?;
@@ -163,7 +163,7 @@ pub async fn roll_back<T: InDomain>(session: &mut Session, keys: &SignerKeys, gr
             body.issuers = issuers::known_under(&session.known, &told, &before, now);
             body.outside.clone_from(&before.body().outside);
             let bundle = session.seal(check_room(&body)?)?;
-            let back = Step::Rollback { bundle: bundle.digest(), reverts: bad, grace };
+            let back = TrustStep::Rollback { bundle: bundle.digest(), reverts: bad, grace };
             let lines = step(session, T::DOMAIN, back, now)?;
             let grace = grace_of(&lines, T::DOMAIN, bad);
             let turn = Turn { grace, ..turn_of(&body) };
@@ -189,7 +189,12 @@ pub(super) fn hosts(known: &Known) -> Vec<Host> {
     hosts.into_iter().cloned().collect()
 }
 
-pub(super) fn step(session: &Session, domain: Domain, step: Step, now: Timestamp) -> Result<Vec<TrustLine>, Unturned> {
+pub(super) fn step(
+    session: &Session,
+    domain: Domain,
+    step: TrustStep,
+    now: Timestamp,
+) -> Result<Vec<TrustLine>, Unturned> {
     Ok(trust::step(&session.lines(), domain, step, now)?)
 }
 

@@ -8,9 +8,9 @@ use identity::certificate::{self, RequestedKey};
 use identity::head::{Cause, Head, Mandate, Turn};
 use identity::principal::NodeName;
 use identity::time::Timestamp;
-use identity::trust::{self, BadStep, Step};
+use identity::trust::{self, BadStep, TrustStep};
 use org::gateway::Issuers;
-use wire::control::Answer;
+use wire::control::ControlAnswer;
 use wire::known::Known;
 
 use crate::key::SignerKeys;
@@ -73,8 +73,8 @@ fn spare_key(issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
 }
 
 /// What a gateway answered that was to draw a spare key, which nobody can have copied yet; says when it was drawn.
-pub fn take_spare(known: &Known, gateway: &NodeName, answer: Answer, told: &mut Told) -> Result<Timestamp> {
-    let Answer::Spare { issuers, drawn_at } = answer else { return Err(DeskError::OtherAnswer.into()) };
+pub fn take_spare(known: &Known, gateway: &NodeName, answer: ControlAnswer, told: &mut Told) -> Result<Timestamp> {
+    let ControlAnswer::Spare { issuers, drawn_at } = answer else { return Err(DeskError::OtherAnswer.into()) };
     let body = open(known, &issuers).filter(|body| body.gateway == *gateway);
     told.insert(gateway.clone(), body.ok_or_else(|| Unturned::AnotherGateway(gateway.clone()))?);
     Ok(drawn_at)
@@ -109,7 +109,7 @@ pub async fn replace<T: InDomain>(
                 body.issuers.push(certify(&session.known.founding.record.name, gateway, key, root, now)?);
             }
             let bundle = session.seal(check_room(&body)?)?;
-            let lines = step(session, T::DOMAIN, Step::Replace { bundle: bundle.digest() }, now)?;
+            let lines = step(session, T::DOMAIN, TrustStep::Replace { bundle: bundle.digest() }, now)?;
             let waived = waived.to_vec();
             let turn = Turn { domain: T::DOMAIN, version: stolen, replaces: None, grace: None, waived };
             let next = session.next_head(now, Cause::TrustRetire(turn), |head| {

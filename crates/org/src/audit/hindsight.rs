@@ -1,4 +1,4 @@
-//! What was so at a moment: the ledger folded up to it, by the times that its authors wrote.
+//! A point-in-time view: the ledger folded up to a moment, by the times that its authors wrote.
 //!
 //! Those times are the authors' own words; what comes before it in its chain can only put one later, never earlier.
 
@@ -163,7 +163,7 @@ impl State {
             Refusal::KeyRevoked => NotBelieved::Revoked(name.clone()),
             _ => NotBelieved::Waiting(name.clone()),
         })?;
-        if let Some(SuspensionRecord { by, until, .. }) = self.is_suspended(member.claim().node_key.digest(), at) {
+        if let Some(SuspensionRecord { by, until, .. }) = self.objects.suspended(member.claim().node_key.digest(), at) {
             return Err(NotBelieved::Suspended { name: name.clone(), by: by.clone(), until: *until });
         }
         let name = name.clone();

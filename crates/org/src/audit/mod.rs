@@ -33,7 +33,7 @@ pub const DONE: &str = "done";
 /// One line of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
+pub struct AuditLine {
     pub at: Timestamp,
     pub actor: Author,
     pub seq: u64,
@@ -63,7 +63,7 @@ pub struct Line {
 }
 
 /// What an entry says: of its gateway, or of the signers whose word it carries.
-pub fn line(state: &State, signed: &SignedEntry) -> Line {
+pub fn line(state: &State, signed: &SignedEntry) -> AuditLine {
     let (org, entry) = (state.org, &signed.entry);
     let taken = match &entry.action {
         Action::Take { envelope } => Some(envelope),
@@ -79,7 +79,7 @@ pub fn line(state: &State, signed: &SignedEntry) -> Line {
     let bundle = taken.and_then(|envelope| envelope.peek::<BundleBody>(Some(org)).ok());
     let roots = named.and_then(|bundle| Some(state.bundle_named(bundle)?.body.sha256_fingerprint));
     let roots = roots.or_else(|| bundle.as_ref().map(|bundle| bundle.sha256_fingerprint));
-    Line {
+    AuditLine {
         environment: (turn.is_some() || bundle.is_some()).then(|| state.name.clone()),
         roots,
         grace: turn.and_then(|turn| turn.grace),
@@ -105,7 +105,7 @@ fn actor(state: &State, taken: Option<&Envelope>, voice: PublicKey) -> Author {
         let keys = envelope.signers_among(&signers().map(|signer| signer.key).collect());
         signers().find(|signer| keys.contains(&signer.key)).map(|signer| Author::Signer(signer.name.clone()))
     });
-    let gateway = || state.voices.get(&voice).cloned().map(Author::Gateway);
+    let gateway = || state.judged.voices.get(&voice).cloned().map(Author::Gateway);
     signed.or_else(gateway).unwrap_or(Author::Voice(voice))
 }
 
@@ -113,7 +113,7 @@ fn actor(state: &State, taken: Option<&Envelope>, voice: PublicKey) -> Author {
 fn result(state: &State, signed: &SignedEntry, taken: Option<&Envelope>) -> String {
     let not = |why: &dyn std::fmt::Display| format!("void: {why}");
     let done = || DONE.to_owned();
-    if let Some(waiting) = state.fold.waiting.get(&signed.digest) {
+    if let Some(waiting) = state.judged.fold.waiting.get(&signed.digest) {
         let gone = waiting.claims.as_ref().is_some_and(|(_, key)| state.is_gone(*key));
         // It had its effect, until it was taken back.
         let had = matches!(waiting.why, Why::Judged(NotMember::Revoked | NotMember::Left)) || gone;
@@ -123,17 +123,17 @@ fn result(state: &State, signed: &SignedEntry, taken: Option<&Envelope>) -> Stri
     }
     let Some(envelope) = taken else {
         let nobody = matches!(&signed.entry.action, Action::NodeJoin { node_key, .. }
-            if !state.members.contains_key(node_key) && !state.fold.listed.contains_key(node_key));
+            if !state.members.contains_key(node_key) && !state.judged.fold.listed.contains_key(node_key));
         return if nobody { not(&"nobody was let in with that key") } else { done() };
     };
     let digest = envelope.digest();
     match envelope.kind() {
-        Head::KIND if state.ground.reached.contains(&digest) => done(),
-        Head::KIND if state.ground.rivals.iter().any(|rival| rival.digest == digest) => {
+        Head::KIND if state.judged.ground.reached.contains(&digest) => done(),
+        Head::KIND if state.judged.ground.rivals.iter().any(|rival| rival.digest == digest) => {
             "beside the head in force: only what it takes away counts".to_owned()
         }
         Head::KIND => not(&"the signers in force have not signed it, and their head does not follow it"),
-        Succession::KIND | Recovery::KIND => match state.signers.stance_of(digest) {
+        Succession::KIND | Recovery::KIND => match state.judged.signers.stance_of(digest) {
             Stance::Taken => done(),
             Stance::Waits { until } => format!("waits until {until}"),
             Stance::NotTaken => not(&"it does not lead to the signers in force"),
@@ -286,7 +286,7 @@ fn tell_head(head: &Head, fingerprint: Digest) -> Told {
     Told { action, subject, version: (Some(head.version), before(head.version)), fingerprint }
 }
 
-impl Line {
+impl AuditLine {
     /// What came of it, for a person.
     pub fn outcome(&self) -> String {
         match self.stolen_replaced_by.filter(|_| self.result == DONE) {

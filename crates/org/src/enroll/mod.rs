@@ -30,7 +30,7 @@ pub struct Attempt<'a> {
 
 /// What an attempt amounts to, if its proof holds.
 #[derive(Debug, Clone, Copy)]
-pub enum Verdict<'a> {
+pub enum EnrollOutcome<'a> {
     /// This node key already spent a use of this invite: the same admission again, and a fresh SVID.
     Again { key: Digest, member: &'a MemberRecord, invite: &'a InviteRecord },
     /// A new node, under this invite; with the approval, if it needs one.
@@ -39,7 +39,7 @@ pub enum Verdict<'a> {
     Wait { invite: &'a InviteRecord },
 }
 
-impl<'a> Verdict<'a> {
+impl<'a> EnrollOutcome<'a> {
     /// The invite whose key must have signed.
     pub const fn invite(&self) -> &'a InviteRecord {
         match self {
@@ -55,8 +55,8 @@ impl<'a> Verdict<'a> {
     }
 }
 
-impl From<&Verdict<'_>> for KnownInvite {
-    fn from(verdict: &Verdict<'_>) -> Self {
+impl From<&EnrollOutcome<'_>> for KnownInvite {
+    fn from(verdict: &EnrollOutcome<'_>) -> Self {
         let record = verdict.invite();
         let approval = verdict.approval().cloned();
         Self { envelope: record.envelope.clone(), invite: record.invite.clone(), approval }
@@ -64,13 +64,13 @@ impl From<&Verdict<'_>> for KnownInvite {
 }
 
 /// Everything that is checked before the proof: each refusal is its own.
-pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a>, Refusal> {
+pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<EnrollOutcome<'a>, Refusal> {
     let claim = attempt.claim;
     let key = claim.node_key.digest();
-    if state.revocations.node_keys.contains(&key) {
+    if state.revoked().node_keys.contains(&key) {
         return Err(Refusal::KeyRevoked);
     }
-    if state.fold.left.contains(&key) {
+    if state.judged.fold.left.contains(&key) {
         return Err(Refusal::KeyLeft);
     }
     check_replaced(state, claim)?;
@@ -86,7 +86,7 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a
         return again(state, (key, member), record, claim);
     }
     // The operators' map may list it although the chain of who let it in is not here.
-    if let Some(name) = state.fold.listed.get(&key).filter(|name| **name != claim.name) {
+    if let Some(name) = state.judged.fold.listed.get(&key).filter(|name| **name != claim.name) {
         return Err(Refusal::NameTaken { name: name.clone() });
     }
     check_open(state, record, attempt)?;
@@ -94,10 +94,10 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<Verdict<'a
         return Err(Refusal::Denied);
     }
     match record.invite.approval {
-        Approval::None => Ok(Verdict::Admit { invite: record, approval: None }),
+        Approval::None => Ok(EnrollOutcome::Admit { invite: record, approval: None }),
         Approval::Human => {
             let approval = state.approval_of(&record.invite, attempt.claimed, &claim.name, attempt.now);
-            Ok(approval.map_or(Verdict::Wait { invite: record }, |approval| Verdict::Admit {
+            Ok(approval.map_or(EnrollOutcome::Wait { invite: record }, |approval| EnrollOutcome::Admit {
                 invite: record,
                 approval: Some(approval),
             }))
@@ -111,7 +111,7 @@ fn again<'a>(
     (key, member): (Digest, &'a MemberRecord),
     record: &'a InviteRecord,
     claim: &Claim,
-) -> Result<Verdict<'a>, Refusal> {
+) -> Result<EnrollOutcome<'a>, Refusal> {
     if member.left {
         return Err(Refusal::KeyLeft);
     }
@@ -122,7 +122,7 @@ fn again<'a>(
     match state.standing(member) {
         Standing::Revoked => Err(Refusal::KeyRevoked),
         Standing::Waiting => Err(Refusal::Waiting),
-        Standing::Issued | Standing::Member => Ok(Verdict::Again { key, member, invite: record }),
+        Standing::Issued | Standing::Member => Ok(EnrollOutcome::Again { key, member, invite: record }),
     }
 }
 
@@ -132,7 +132,7 @@ fn voice_of(state: &State, gateway: &NodeName) -> Option<PublicKey> {
 
 /// May somebody new come in with it, here and now, as this?
 fn check_open(state: &State, record: &InviteRecord, attempt: Attempt<'_>) -> Result<(), Refusal> {
-    if state.revocations.invite_is_revoked(record.invite.id) {
+    if state.revoked().invite_is_revoked(record.invite.id) {
         return Err(Refusal::InviteRevoked);
     }
     if state.is_outdated(record) {
@@ -189,7 +189,7 @@ pub fn check_name_is_free(state: &State, claim: &Claim, published: Option<Digest
     }
     // Two that want one name both wait; a third would wait with them.
     let contested = |it: &AdmissionRecord| {
-        let why = state.fold.waiting.get(&it.digest).map(|waiting| &waiting.why);
+        let why = state.judged.fold.waiting.get(&it.digest).map(|waiting| &waiting.why);
         it.claim.name == *name && why == Some(&Why::Contested)
     };
     let contests = state.named(name).find(|member| member.admissions().any(contested));
@@ -206,7 +206,7 @@ pub fn open_invites(state: &State, now: Timestamp) -> impl Iterator<Item = (Invi
     let open = move |record: &&InviteRecord| {
         let invite = &record.invite;
         let left = invite.rights.iter().any(|right| record.uses_left(&right.gateway) != Some(0));
-        left && invite.check_time(now).is_ok() && !state.revocations.invite_is_revoked(invite.id)
+        left && invite.check_time(now).is_ok() && !state.revoked().invite_is_revoked(invite.id)
     };
     state.invites.values().filter(open).map(|record| (record.invite.id, &record.invite))
 }

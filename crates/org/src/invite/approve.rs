@@ -1,4 +1,4 @@
-//! A person's yes or no to one claim, and the waiver that says yes beforehand to names whose proof holds.
+//! Approval of a machine: a person's yes or no to one claim, and the waiver that says yes beforehand.
 
 use identity::envelope::{Envelope, Payload};
 use identity::id::Digest;

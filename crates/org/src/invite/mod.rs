@@ -1,4 +1,4 @@
-//! An invite: an operator-signed permission to join, with its bounds.
+//! An invite (join token, auth key): an operator-signed permission to join, with its bounds.
 
 pub mod admission;
 pub mod approve;

@@ -1,4 +1,4 @@
-//! A claim's words: seventy bits of it that a person can read to another over the phone.
+//! A claim's words (a short authentication string): seventy bits that a person can read to another over the phone.
 
 use std::fmt;
 use std::str::FromStr;

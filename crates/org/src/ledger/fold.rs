@@ -15,7 +15,7 @@ use identity::signers::SignersRef;
 use crate::ledger::chain::{Act, Chain, Entries, Written};
 use crate::ledger::evidence::{BadEvidence, Evidence, Papers};
 use crate::ledger::ground::Ground;
-use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
+use crate::ledger::judge::{Fact, Facts, Link, MapPlace, Member, NotMember, Shown, Unseen, judge};
 
 /// Leaves of nodes, by name.
 pub type Leaves = BTreeMap<NodeName, NodeLeaf>;
@@ -161,7 +161,7 @@ const fn joined(written: &Written) -> Option<Digest> {
 fn list(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>) {
     let Some(by) = state.head else { return };
     for leaf in leaves.values() {
-        let place = Place::Leaf { leaf, by };
+        let place = MapPlace::Leaf { leaf, by };
         let shown = Shown { name: &leaf.name, key: leaf.node_key, place, evidence: None };
         if let Ok(member) = judge(shown, ground, known) {
             let admitted = Admitted { key: leaf.node_key, admission: leaf.admission, member };
@@ -219,12 +219,12 @@ fn considered(
 ) -> Result<Member, Why> {
     let name = &evidence.claim.name;
     let place = match (state.head, leaves.get(name)) {
-        (Some(by), Some(leaf)) => Place::Leaf { leaf, by },
-        (Some(by), None) if ground.head().is_some_and(|head| head.members.is_some()) => Place::NoLeaf { by },
-        (_, _) => Place::NoMap,
+        (Some(by), Some(leaf)) => MapPlace::Leaf { leaf, by },
+        (Some(by), None) if ground.head().is_some_and(|head| head.members.is_some()) => MapPlace::NoLeaf { by },
+        (_, _) => MapPlace::NoMap,
     };
     // A machine that is listed may have asked twice: the leaf names the admission that counts.
-    let is_listed = matches!(place, Place::Leaf { leaf, .. } if leaf.node_key == evidence.key());
+    let is_listed = matches!(place, MapPlace::Leaf { leaf, .. } if leaf.node_key == evidence.key());
     let shown = Shown { name, key: evidence.key(), place, evidence: Some(evidence).filter(|_| !is_listed) };
     let member = judge(shown, ground, known)?;
     if misses_uses(&member) { Err(NotMember::UsesUnknown.into()) } else { Ok(member) }
@@ -245,7 +245,7 @@ fn handed(
         if listed.is_none() || listed != evidence.claim.replaces.map(|old| old.digest()) {
             continue;
         }
-        let shown = Shown { name, key, place: Place::NoLeaf { by }, evidence: Some(evidence) };
+        let shown = Shown { name, key, place: MapPlace::NoLeaf { by }, evidence: Some(evidence) };
         match judge(shown, ground, known) {
             Ok(member @ Member::Invited { .. }) if !misses_uses(&member) => {
                 let admitted = Admitted { key, admission: it.written.digest, member };

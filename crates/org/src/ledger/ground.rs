@@ -39,17 +39,26 @@ struct JudgedBy<'h> {
 }
 
 fn judged_by<'h>(in_force: &InForce, heads: &'h Heads) -> JudgedBy<'h> {
-    let own: Vec<Held<'h>> = heads.all().filter(|head| head.is_of(&in_force.set)).collect();
+    judged_by_all(std::slice::from_ref(&in_force.set), in_force.stands_in, heads)
+}
+
+/// By the heads of these sets.
+fn judged_by_all<'h>(sets: &[SignerSet], stands_in: Option<Digest>, heads: &'h Heads) -> JudgedBy<'h> {
+    let own: Vec<Held<'h>> = heads.all().filter(|head| sets.iter().any(|set| head.is_of(set))).collect();
     let newest = own.iter().copied().max_by_key(|head| head.rank());
     // Until the set has signed a head, the one that its succession names stands in, and no other.
-    let top = newest.or_else(|| in_force.stands_in.and_then(|named| heads.held(&named)));
+    let top = newest.or_else(|| stands_in.and_then(|named| heads.held(&named)));
     let reached = heads.reach(top);
     let rivals = own.into_iter().filter(|head| !reached.contains(&head.digest())).collect();
     JudgedBy { top, rivals, reached }
 }
 
 pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
-    let JudgedBy { top, rivals, reached } = judged_by(in_force, heads);
+    ground_by(org, in_force.set.clone(), judged_by(in_force, heads), heads)
+}
+
+fn ground_by(org: OrgId, set: SignerSet, by: JudgedBy<'_>, heads: &Heads) -> Ground {
+    let JudgedBy { top, rivals, reached } = by;
     let mut revoked = Revocations::default();
     for head in reached.iter().filter_map(|digest| heads.held(digest)).chain(rivals.iter().copied()) {
         revoked.absorb(head.lines());
@@ -60,7 +69,7 @@ pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
     let head = top.and_then(whole);
     let forgotten = forgotten(head.as_ref(), &reached, heads).into_iter().filter_map(whole).collect::<Vec<_>>();
     let takers = takers(head.as_ref(), rivals.iter().chain(&forgotten));
-    Ground { org, set: in_force.set.clone(), head, revoked, rivals, forgotten, takers, reached }
+    Ground { org, set, head, revoked, rivals, forgotten, takers, reached }
 }
 
 /// Heads of which the one in force lets lines fall, of each line the first that had it: whoever saw them goes by them all
@@ -119,6 +128,14 @@ pub(crate) fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Groun
     ground
 }
 
+/// As it is once all who claim one place have signed this set together. Their heads are as if one set had signed them: the
+/// highest stands in until this set has signed one, and the others take away. If there is none, what runs, runs on.
+pub(crate) fn settled_ground(org: OrgId, frozen: &Frozen, set: &SignerSet, heads: &Heads) -> Ground {
+    let sets: Vec<SignerSet> = frozen.rivals.iter().chain([set]).cloned().collect();
+    let runs = frozen_ground(org, frozen, heads).head.map(|head| head.digest);
+    ground_by(org, set.clone(), judged_by_all(&sets, runs, heads), heads)
+}
+
 /// As it was when this head was in force: of others only what it reaches counts.
 pub(crate) fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, heads: &Heads) -> Ground {
     match named.and_then(|named| heads.held(&named)) {
@@ -128,6 +145,12 @@ pub(crate) fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, h
 }
 
 impl Ground {
+    /// Every head that counts for something.
+    pub(crate) fn counting<'g>(&'g self, heads: &'g Heads) -> impl Iterator<Item = Held<'g>> {
+        let reached = self.reached.iter().filter_map(|digest| heads.held(digest));
+        reached.chain(self.rivals.iter().map(Held::Whole))
+    }
+
     /// Of whoever keeps one head alone, as nodes do: all that it knows was signed into that.
     pub fn alone(set: SignerSet, head: HeadRecord) -> Self {
         let (revoked, reached) = (head.head.revocations.clone(), BTreeSet::from([head.digest]));

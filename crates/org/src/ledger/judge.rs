@@ -10,7 +10,7 @@ use identity::head::Head;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::NodeLeaf;
-use identity::principal::{Kind, NodeName};
+use identity::principal::{NodeName, PrincipalKind};
 
 use crate::invite::admission::Claim;
 use crate::invite::approve::{Decision, Waiver};
@@ -25,14 +25,14 @@ pub struct Shown<'a> {
     pub name: &'a NodeName,
     /// Digest of its node key.
     pub key: Digest,
-    pub place: Place<'a>,
+    pub place: MapPlace<'a>,
     /// Not needed by whom a leaf names.
     pub evidence: Option<&'a Evidence>,
 }
 
 /// How the name stands in a map, which was checked.
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
+pub enum MapPlace<'a> {
     /// In the map of the head with this digest.
     Leaf { leaf: &'a NodeLeaf, by: Digest },
     /// It has none in the map of the head with this digest.
@@ -172,7 +172,7 @@ pub fn judge(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<Mem
         return Err(NotMember::Left);
     }
     match shown.place {
-        Place::Leaf { leaf, by } => {
+        MapPlace::Leaf { leaf, by } => {
             if leaf.name != *shown.name {
                 return Err(NotMember::NotShown);
             }
@@ -191,9 +191,9 @@ pub fn judge(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<Mem
             }
         }
         // That somebody is not there is shown by the newest map only: in an earlier one nobody was there yet.
-        Place::NoLeaf { by } if by != head.digest => return Err(NotMember::TooOld),
-        Place::NoMap if head.head.members.is_some() => return Err(NotMember::NotShown),
-        Place::NoLeaf { .. } | Place::NoMap => {}
+        MapPlace::NoLeaf { by } if by != head.digest => return Err(NotMember::TooOld),
+        MapPlace::NoMap if head.head.members.is_some() => return Err(NotMember::NotShown),
+        MapPlace::NoLeaf { .. } | MapPlace::NoMap => {}
     }
     invited(shown, &head.head, (ground, facts))
 }
@@ -242,7 +242,7 @@ fn invited(shown: Shown<'_>, head: &Head, (ground, facts): (&Ground, &dyn Facts)
     }
     let mandate = ground.mandate(evidence.voice).ok_or(NotMember::NoMandate)?;
     let covers = mandate.names.iter().any(|glob| glob.matches(shown.name.as_str()));
-    if !covers || !mandate.kinds.contains(&Kind::Node) {
+    if !covers || !mandate.kinds.contains(&PrincipalKind::Node) {
         return Err(NotMember::NoMandate);
     }
     match facts.link(evidence.voice, evidence.digest) {

@@ -23,13 +23,13 @@ use crate::ledger::ground::{Ground, ground, ground_at, wanting};
 use crate::ledger::heads::Heads;
 use crate::ledger::judge::Member;
 use crate::ledger::signers::{Basis, Frozen, InForce, Signers, signers};
-use crate::ledger::step::{Sights, Step};
+use crate::ledger::step::{Sights, SignerStep};
 
 #[derive(Debug, Clone)]
 pub struct Replica {
     pub org: OrgId,
     pub basis: Basis,
-    pub steps: BTreeMap<Digest, Step>,
+    pub steps: BTreeMap<Digest, SignerStep>,
     pub sights: Sights,
     /// By how many seconds the clock that is read here is ahead of one that never jumped; by that one delays run.
     pub ahead: i64,
@@ -109,7 +109,7 @@ impl Replica {
                 self.heads.take(envelope.digest(), envelope, head, &self.keys);
             }
             Succession::KIND | Recovery::KIND => {
-                let step = Step::read(self.org, &unsigned(envelope))?;
+                let step = SignerStep::read(self.org, &unsigned(envelope))?;
                 let step = self.steps.entry(step.digest).or_insert(step);
                 if step.envelope != *envelope {
                     step.envelope.merge_holding(envelope, &self.keys);
@@ -150,7 +150,7 @@ impl Replica {
     }
 
     fn take_step(&mut self, envelope: &Envelope, now: Timestamp) -> Result<(), BadEnvelope> {
-        let step = Step::read(self.org, &unsigned(envelope))?;
+        let step = SignerStep::read(self.org, &unsigned(envelope))?;
         let step = self.steps.entry(step.digest).or_insert(step);
         if step.envelope != *envelope {
             step.envelope.merge_holding(envelope, &self.keys);
@@ -165,8 +165,8 @@ impl Replica {
     pub fn see(&mut self, step: &Envelope, now: Timestamp) -> Result<bool, BadEnvelope> {
         self.remember(step)?;
         let sets = self.sets();
-        let follows = |step: &Step| step.follows().all(|id| sets.contains_key(&id));
-        let good = |step: &Step| self.is_signed(step, &sets) && follows(step);
+        let follows = |step: &SignerStep| step.follows().all(|id| sets.contains_key(&id));
+        let good = |step: &SignerStep| self.is_signed(step, &sets) && follows(step);
         let good: BTreeSet<Digest> = self.steps.values().filter(|step| good(step)).map(|step| step.digest).collect();
         self.steps.retain(|digest, _| good.contains(digest));
         let (before, now) = (self.sights.len(), self.steady(now));
@@ -176,21 +176,25 @@ impl Replica {
         Ok(self.sights.len() > before)
     }
 
-    /// Steps that lead from the founders' set to this one, by signatures alone; of several the lowest digests.
-    pub fn path_to(&self, set: SignersRef) -> Option<Vec<&Step>> {
+    /// Steps that lead from the founders' set to this one, by signatures alone; of several the lowest digests. To one that
+    /// rivals signed together, those that lead to each of them, too.
+    pub fn path_to(&self, set: SignersRef) -> Option<Vec<&SignerStep>> {
         let sets = self.sets();
-        let mut path = Vec::new();
-        let mut at = set;
-        while at != self.basis.first.as_ref() {
-            let leads = |step: &&Step| step.to.as_ref() == at && self.is_signed(step, &sets);
+        let (mut path, mut edge) = (BTreeMap::new(), vec![set]);
+        while let Some(at) = edge.pop() {
+            let place = (at.version, at.id);
+            if at == self.basis.first.as_ref() || path.contains_key(&place) {
+                continue;
+            }
+            let leads = |step: &&SignerStep| step.to.as_ref() == at && self.is_signed(step, &sets);
             // Versions fall on the way back: it ends.
-            let before = |step: &Step| Some(sets.get(&step.previous)?.as_ref()).filter(|it| it.version < at.version);
+            let lower = |id: Digest| Some(sets.get(&id)?.as_ref()).filter(|it| it.version < at.version);
+            let before = |step: &SignerStep| step.follows().map(lower).collect::<Option<Vec<_>>>();
             let (step, before) = self.steps.values().filter(leads).find_map(|step| Some((step, before(step)?)))?;
-            path.push(step);
-            at = before;
+            path.insert(place, step);
+            edge.extend(before);
         }
-        path.reverse();
-        Some(path)
+        Some(path.into_values().collect())
     }
 
     /// Of steps that are on no way to the signers in force, only as many as are still asked of: whoever held a set's keys
@@ -204,7 +208,7 @@ impl Replica {
             Signers::Frozen(it) => (it.path, it.rivals.iter().map(|set| set.id).chain([it.last.id]).collect()),
         };
         let path: BTreeSet<Digest> = path.into_iter().chain(followed.iter().copied()).collect();
-        let rank = |step: &Step| {
+        let rank = |step: &SignerStep| {
             let asked = step.follows().any(|id| asked.contains(&id));
             (!asked, self.sights.get(&step.digest).copied(), step.digest)
         };
@@ -235,9 +239,9 @@ impl Replica {
         loop {
             // A recovery waits: until then its set would stand on no head, if it has signed none either.
             let leads_on =
-                |step: &&Step| step.word == Word::Signers || self.heads.all().any(|head| head.is_of(&step.to));
-            let further: BTreeSet<Digest> = self.seen_steps().filter(leads_on).flat_map(Step::follows).collect();
-            let fresh = |step: &&Step| {
+                |step: &&SignerStep| step.word == Word::Signers || self.heads.all().any(|head| head.is_of(&step.to));
+            let further: BTreeSet<Digest> = self.seen_steps().filter(leads_on).flat_map(SignerStep::follows).collect();
+            let fresh = |step: &&SignerStep| {
                 let stands = step.head.is_some_and(|head| self.heads.contains(&head))
                     || self.heads.all().any(|head| head.is_of(&step.to))
                     || further.contains(&step.to.id);
@@ -252,20 +256,20 @@ impl Replica {
         }
     }
 
-    fn seen_steps(&self) -> impl Iterator<Item = &Step> {
+    fn seen_steps(&self) -> impl Iterator<Item = &SignerStep> {
         self.sights.keys().filter_map(|digest| self.steps.get(digest))
     }
 
     /// The founders' set, and those to which signatures lead from it, whether they are in force or not, by their ids: of
     /// others any stranger could speak.
-    fn sets(&self) -> BTreeMap<Digest, SignerSet> {
+    pub fn sets(&self) -> BTreeMap<Digest, SignerSet> {
         let mut sets = BTreeMap::from([(self.basis.first.id, self.basis.first.clone())]);
-        let mut after: BTreeMap<Digest, Vec<&Step>> = BTreeMap::new();
+        let mut after: BTreeMap<Digest, Vec<&SignerStep>> = BTreeMap::new();
         for step in self.steps.values() {
             step.follows().for_each(|id| after.entry(id).or_default().push(step));
         }
         let recovered = self.steps.values().filter(|step| step.word == Word::Recovery);
-        let mut edge: Vec<&Step> =
+        let mut edge: Vec<&SignerStep> =
             recovered.chain(after.get(&self.basis.first.id).into_iter().flatten().copied()).collect();
         while let Some(step) = edge.pop() {
             if !sets.contains_key(&step.to.id) && self.is_signed(step, &sets) {
@@ -278,7 +282,7 @@ impl Replica {
 
     /// A delay that began before the keys had signed would be nobody's. Numbers go up by one, or by two out of a freeze: else
     /// whoever held the keys of one set could fill all places to come.
-    fn is_signed(&self, step: &Step, sets: &BTreeMap<Digest, SignerSet>) -> bool {
+    fn is_signed(&self, step: &SignerStep, sets: &BTreeMap<Digest, SignerSet>) -> bool {
         match step.word {
             Word::Recovery => {
                 let fits = sets.get(&step.previous).is_none_or(|set| step.is_numbered_after(set));
@@ -291,7 +295,7 @@ impl Replica {
     }
 
     pub fn signers(&self, now: Timestamp) -> Signers {
-        let steps: Vec<Step> = self.steps.values().cloned().collect();
+        let steps: Vec<SignerStep> = self.steps.values().cloned().collect();
         let told = signers(&self.basis, &steps, &self.sights, self.steady(now));
         told.by(|at| self.shown(at))
     }

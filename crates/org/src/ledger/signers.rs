@@ -11,7 +11,7 @@ use identity::signers::{Quorum, SignerSet, SignersRef, Word};
 use identity::time::{Seconds, Timestamp};
 
 use crate::founding::Founding;
-use crate::ledger::step::{Sights, Step};
+use crate::ledger::step::{Sights, SignerStep};
 
 /// What the founding record says of it, and what a person settled: a join code, a backup, or by hand on the machine.
 #[derive(Debug, Clone)]
@@ -133,7 +133,7 @@ enum Kind {
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     at: Timestamp,
-    step: &'a Step,
+    step: &'a SignerStep,
 }
 
 impl Candidate<'_> {
@@ -147,7 +147,7 @@ type Candidates<'a> = BTreeMap<(Kind, Digest), Candidate<'a>>;
 /// Where the walk stands.
 struct Walk<'a> {
     basis: &'a Basis,
-    steps: &'a [Step],
+    steps: &'a [SignerStep],
     sights: &'a Sights,
     now: Timestamp,
     /// The sets that the floor settles.
@@ -161,7 +161,7 @@ struct Walk<'a> {
     late: BTreeSet<Digest>,
 }
 
-pub fn signers(basis: &Basis, steps: &[Step], sights: &Sights, now: Timestamp) -> Signers {
+pub fn signers(basis: &Basis, steps: &[SignerStep], sights: &Sights, now: Timestamp) -> Signers {
     let mut walk = Walk {
         basis,
         steps,
@@ -185,7 +185,7 @@ pub fn signers(basis: &Basis, steps: &[Step], sights: &Sights, now: Timestamp) -
 }
 
 enum Next<'a> {
-    Step(&'a Step, Timestamp),
+    Step(&'a SignerStep, Timestamp),
     Stay(Vec<(Digest, Timestamp)>),
     Freeze(Box<Frozen>),
 }
@@ -247,13 +247,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Could it follow the set where the walk stands, and on whose word?
-    fn kind_of(&self, step: &Step) -> Option<Kind> {
+    fn kind_of(&self, step: &SignerStep) -> Option<Kind> {
         let one_on = self.at.version.checked_add(1) == Some(step.to.version);
         let two_on = self.at.version.checked_add(2) == Some(step.to.version);
-        // What several rivals signed together follows any one of them where a person has settled it.
-        let together = self.is_settled(step.to.id) && step.follows().any(|id| id == self.at.id);
-        let alone = step.previous == self.at.id && step.also.is_empty();
-        let fits = (alone || together) && !step.brings_back(&self.gone);
+        // What several rivals signed together each of them signed: it follows whichever of them is in force here.
+        let fits = step.follows().any(|id| id == self.at.id) && !step.brings_back(&self.gone);
         match step.word {
             Word::Signers if fits && one_on => step.is_signed_by(&self.at.quorum).then_some(Kind::Own),
             // A way out of a freeze that is none here is a recovery like any other.
@@ -265,7 +263,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Up to the floor only what leads there counts, and nothing as long as the way there is not known.
-    fn contradicts_floor(&self, step: &Step) -> bool {
+    fn contradicts_floor(&self, step: &SignerStep) -> bool {
         let below = self.basis.floor.is_some_and(|floor| step.to.version <= floor.version);
         below && !self.is_settled(step.to.id)
     }
@@ -283,7 +281,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Others of the winner's kind that were seen before one delay was over.
-    fn rivals(&self, all: &Candidates<'a>, kind: Kind, winner: Candidate<'a>) -> Vec<&'a Step> {
+    fn rivals(&self, all: &Candidates<'a>, kind: Kind, winner: Candidate<'a>) -> Vec<&'a SignerStep> {
         let open = winner.at + self.basis.delay;
         let rival = |((its, to), it): (&(Kind, Digest), &Candidate<'a>)| {
             let other = *its == kind && *to != winner.step.to.id && !it.step.settles && !winner.step.settles;
@@ -292,8 +290,8 @@ impl<'a> Walk<'a> {
         all.iter().filter_map(rival).collect()
     }
 
-    fn way_out(&self, winner: Candidate<'a>, others: &[&'a Step]) -> Next<'a> {
-        let rivals: Vec<&Step> = std::iter::once(winner.step).chain(others.iter().copied()).collect();
+    fn way_out(&self, winner: Candidate<'a>, others: &[&'a SignerStep]) -> Next<'a> {
+        let rivals: Vec<&SignerStep> = std::iter::once(winner.step).chain(others.iter().copied()).collect();
         let first = others.iter().map(|it| self.seen(it.to.id)).min().unwrap_or(winner.at);
         let since = winner.at.max(first);
         let ways: Vec<Candidate<'a>> =
@@ -324,7 +322,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A set that every rival's threshold signed leads out at once; a recovery after its delay.
-    fn leads_out(&self, step: &'a Step, rivals: &[&Step], since: Timestamp) -> Option<Candidate<'a>> {
+    fn leads_out(&self, step: &'a SignerStep, rivals: &[&SignerStep], since: Timestamp) -> Option<Candidate<'a>> {
         let seen = *self.sights.get(&step.digest)?;
         if step.brings_back(&self.gone) {
             return None;
@@ -333,7 +331,7 @@ impl<'a> Walk<'a> {
         let ids = || rivals.iter().map(|it| it.to.id);
         match step.word {
             Word::Signers => {
-                let named: BTreeSet<Digest> = std::iter::once(step.previous).chain(step.also.iter().copied()).collect();
+                let named: BTreeSet<Digest> = step.follows().collect();
                 let all = named == ids().collect() && rivals.iter().all(|it| step.is_signed_by(&it.to.quorum));
                 (two_on && all).then_some(Candidate { at: seen.max(since), step })
             }
@@ -350,7 +348,7 @@ impl<'a> Walk<'a> {
         self.late.extend(others.map(|it| it.step.digest));
     }
 
-    fn take(&mut self, step: &Step, at: Timestamp) {
+    fn take(&mut self, step: &SignerStep, at: Timestamp) {
         let stays = |key: &PublicKey| step.to.quorum.signers().iter().any(|signer| signer.key == *key);
         self.gone.extend(self.at.quorum.keys().into_iter().filter(|key| !stays(key)));
         self.path.push(step.digest);
@@ -371,14 +369,14 @@ impl<'a> Walk<'a> {
 }
 
 /// The sets on the way to the floor: whoever named the floor settled them all.
-fn settled(basis: &Basis, steps: &[Step]) -> BTreeSet<Digest> {
+fn settled(basis: &Basis, steps: &[SignerStep]) -> BTreeSet<Digest> {
     let Some(floor) = basis.floor else { return BTreeSet::new() };
     // By the lowest digest where several ways lead there: from the floor on they are one.
     let mut reached: BTreeMap<Digest, (SignerSet, Option<Digest>)> = BTreeMap::new();
     reached.insert(basis.first.id, (basis.first.clone(), None));
     let mut edge = vec![basis.first.clone()];
     while let Some(set) = edge.pop() {
-        let mut onward: Vec<&Step> = steps.iter().filter(|step| follows(basis, step, &set)).collect();
+        let mut onward: Vec<&SignerStep> = steps.iter().filter(|step| follows(basis, step, &set)).collect();
         onward.sort_by_key(|step| step.digest);
         for step in onward {
             if step.to.version <= floor.version && !reached.contains_key(&step.to.id) {
@@ -397,8 +395,8 @@ fn settled(basis: &Basis, steps: &[Step]) -> BTreeSet<Digest> {
 }
 
 /// Signed by whom it would have to be, were `set` in force.
-fn follows(basis: &Basis, step: &Step, set: &SignerSet) -> bool {
-    let named = step.previous == set.id || step.also.contains(&set.id);
+fn follows(basis: &Basis, step: &SignerStep, set: &SignerSet) -> bool {
+    let named = step.follows().any(|id| id == set.id);
     let higher = step.to.version > set.version && step.to.version <= set.version.saturating_add(2);
     let by = match step.word {
         Word::Signers => &set.quorum,

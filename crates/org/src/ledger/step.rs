@@ -13,7 +13,7 @@ pub type Sights = BTreeMap<Digest, Timestamp>;
 
 /// A succession or a recovery. Whether it counts depends on the set that it would follow: `signers` asks that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct SignerStep {
     pub digest: Digest,
     pub envelope: Envelope,
     /// Whose signatures it needs.
@@ -31,7 +31,7 @@ pub struct Step {
 /// A set has few rivals.
 const MOST_RIVALS: usize = 8;
 
-impl Step {
+impl SignerStep {
     pub fn read(org: OrgId, envelope: &Envelope) -> Result<Self, BadEnvelope> {
         let (digest, envelope) = (envelope.digest(), envelope.clone());
         if envelope.kind() == Recovery::KIND {

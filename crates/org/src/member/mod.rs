@@ -7,7 +7,7 @@ pub mod peer;
 
 use identity::id::Digest;
 use identity::members::NodeLeaf;
-use identity::principal::{Kind, NodeName, Principal};
+use identity::principal::{NodeName, Principal, PrincipalKind};
 use identity::verifier::BelievedSvid;
 
 use crate::enroll::renew;
@@ -43,14 +43,14 @@ impl Member {
 
     /// Speaks for the node itself, not for a user or service on it.
     pub fn is_the_node(&self) -> bool {
-        self.svid.principal.kind() == Kind::Node
+        self.svid.principal.kind() == PrincipalKind::Node
     }
 }
 
 impl State {
     /// Has this machine what the operators say of its name, and of its class, as the judge said when it was let in?
     pub fn is_meant(&self, name: &NodeName, node_key: Digest) -> bool {
-        let counting = self.fold.members.get(name).filter(|it| it.key == node_key);
+        let counting = self.judged.fold.members.get(name).filter(|it| it.key == node_key);
         counting.is_some_and(|it| it.member.is_meant())
     }
 

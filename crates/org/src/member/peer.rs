@@ -18,7 +18,7 @@ use crate::ledger::counts::NotCounted;
 use crate::ledger::entry::SignedEntry;
 use crate::ledger::evidence::{BadEvidence, Evidence};
 use crate::ledger::ground::Ground;
-use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, judge};
+use crate::ledger::judge::{Fact, Facts, Link, MapPlace, Member, NotMember, Shown, judge};
 
 /// What a machine shows of itself when it meets another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,9 +165,9 @@ fn judged(
     company: Company<'_>,
 ) -> Result<Member, NotAPeer> {
     let place = match stands {
-        Stands::Leaf(leaf) => Place::Leaf { leaf, by },
-        Stands::NoLeaf => Place::NoLeaf { by },
-        Stands::NoMap => Place::NoMap,
+        Stands::Leaf(leaf) => MapPlace::Leaf { leaf, by },
+        Stands::NoLeaf => MapPlace::NoLeaf { by },
+        Stands::NoMap => MapPlace::NoMap,
     };
     let key = is.node_key.digest();
     let member = judge(Shown { name: &is.node, key, place, evidence }, company.ground, &Met(company))?;

@@ -50,19 +50,19 @@ impl State {
     pub fn check_taken(&self, object: &Envelope) -> Result<(), NotAccepted> {
         let digest = object.digest();
         match object.kind() {
-            Head::KIND if self.ground.reached.contains(&digest) => {
+            Head::KIND if self.judged.ground.reached.contains(&digest) => {
                 let head: Head = object.peek(Some(self.org)).map_err(NotCounted::from)?;
                 if does_it(&head) { Ok(()) } else { Err(NotAccepted::OtherCause) }
             }
             Head::KIND => Err(NotAccepted::Head),
             Succession::KIND | Suspension::KIND if self.is_frozen() => Err(NotAccepted::Frozen),
-            Succession::KIND | Recovery::KIND => match self.signers.stance_of(digest) {
+            Succession::KIND | Recovery::KIND => match self.judged.signers.stance_of(digest) {
                 Stance::Taken | Stance::Waits { .. } => Ok(()),
                 Stance::NotTaken => Err(NotAccepted::NotASuccessor),
             },
-            Invite::KIND => Ok(counts::<Invite>(object, &self.ground).map(drop)?),
+            Invite::KIND => Ok(counts::<Invite>(object, &self.judged.ground).map(drop)?),
             Waiver::KIND => {
-                let waiver: Waiver = counts(object, &self.ground)?;
+                let waiver: Waiver = counts(object, &self.judged.ground)?;
                 let short = waiver.until.since(waiver.from) <= Waiver::LONGEST;
                 if short { Ok(()) } else { Err(NotAccepted::TooLong) }
             }

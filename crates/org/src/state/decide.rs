@@ -15,7 +15,7 @@ use crate::state::{InviteRecord, State};
 impl State {
     /// Did a signer of the set in force say no to this claim, or to this waiver?
     pub fn is_denied(&self, about: Digest) -> bool {
-        self.denied.contains(&about)
+        self.judged.denied.contains(&about)
     }
 
     /// The names of those who signed it, of all who ever signed for this org.
@@ -29,26 +29,27 @@ impl State {
     /// Is it neither over, nor used up, nor taken back? Whether it counts is another question.
     pub fn is_open(&self, record: &InviteRecord, now: Timestamp) -> bool {
         let left = record.open_rights().any(|right| record.uses_left(&right.gateway) != Some(0));
-        left && now < record.invite.expires_at && !self.revocations.invite_is_revoked(record.invite.id)
+        left && now < record.invite.expires_at && !self.revoked().invite_is_revoked(record.invite.id)
     }
 
     /// Have not enough of the signers in force signed it?
     pub fn is_outdated(&self, record: &InviteRecord) -> bool {
-        matches!(counts::<Invite>(&record.envelope, &self.ground), Err(NotCounted::NotSigned { .. }))
+        matches!(counts::<Invite>(&record.envelope, &self.judged.ground), Err(NotCounted::NotSigned { .. }))
     }
 
     /// Those that nobody has ended.
     pub fn open_waivers(&self) -> impl Iterator<Item = &Envelope> {
-        self.waivers.iter().filter(|(digest, _)| !self.is_denied(**digest)).map(|(_, waiver)| waiver)
+        self.objects.waivers.iter().filter(|(digest, _)| !self.is_denied(**digest)).map(|(_, waiver)| waiver)
     }
 
     /// The yes that lets this claim in now, if there is one. Only today's signers count.
     pub fn approval_of(&self, invite: &Invite, claim: Digest, name: &NodeName, at: Timestamp) -> Option<&Envelope> {
-        let said = self.decisions.get(&claim).and_then(|words| words.get(&Verdict::Approve));
+        let said = self.objects.decisions.get(&claim).and_then(|words| words.get(&Verdict::Approve));
         let signers = self.signer_set();
         // A waiver needs the threshold of those in force, whatever the invite asks for.
-        let stands =
-            |envelope: &Envelope| envelope.kind() != Waiver::KIND || counts::<Waiver>(envelope, &self.ground).is_ok();
+        let stands = |envelope: &Envelope| {
+            envelope.kind() != Waiver::KIND || counts::<Waiver>(envelope, &self.judged.ground).is_ok()
+        };
         let holds = |envelope: &&Envelope| {
             Approved::check(envelope, (invite, claim), name, at, signers).is_some() && stands(envelope)
         };

@@ -28,7 +28,7 @@ impl State {
         }
         let mut known = SignedHead { head: known.head.clone(), digest: known.digest };
         // Remove wins, whichever head of the signers in force named it first.
-        known.head.revocations.absorb(&self.revocations);
+        known.head.revocations.absorb(self.revoked());
         known.head.trust = self.trust_lines();
         next.may_follow(&known)
     }
@@ -42,7 +42,7 @@ impl State {
     /// Does the head say more than this ledger: a later version, or something that was taken away and is not here?
     pub fn lacks(&self, shown: &SignedHead) -> bool {
         self.is_older_than(shown)
-            || !self.revocations.includes(&shown.head.revocations)
+            || !self.revoked().includes(&shown.head.revocations)
             || trust::follows(&shown.head.trust, &self.trust_lines()).is_err()
     }
 

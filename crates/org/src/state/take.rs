@@ -14,7 +14,7 @@ use crate::ledger::chain::{Act, Written};
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::{Admitted, Leaves, Why};
 use crate::ledger::heads::Held;
-use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, Unseen, judge};
+use crate::ledger::judge::{Fact, Facts, Link, MapPlace, Member, NotMember, Shown, Unseen, judge};
 use crate::ledger::replica::carried;
 use crate::state::State;
 use crate::state::conclude::admission;
@@ -136,7 +136,7 @@ impl State {
         match &entry.action {
             Action::NodeAdmit { .. } => {
                 if !self.goes_on(&voice, end) {
-                    let forked = self.fold.forks.contains_key(&voice);
+                    let forked = self.judged.fold.forks.contains_key(&voice);
                     let why = if forked { NotMember::Forked } else { NotMember::NotLinked };
                     return Err(Why::from(why).into());
                 }
@@ -149,7 +149,7 @@ impl State {
             }
             Action::NodeJoin { node_key, .. } if self.goes_on(&voice, end) => {
                 self.append(Written::doing(signed, Act::Join(*node_key)));
-                self.fold.joined.insert(*node_key);
+                self.judged.fold.joined.insert(*node_key);
                 self.seat_again(*node_key);
                 Ok(Effect::Narrow)
             }
@@ -170,9 +170,9 @@ impl State {
 
     /// Does the chain end there for everybody: linked to the record, unforked, and nothing known of it beyond?
     fn goes_on(&self, voice: &PublicKey, end: Option<Recorded>) -> bool {
-        let record = self.ground.head().and_then(|head| head.record.get(voice).copied());
+        let record = self.judged.ground.head().and_then(|head| head.record.get(voice).copied());
         if self.replica.chains.contains_key(voice) {
-            end.is_some() && self.fold.ends.get(voice).copied() == end
+            end.is_some() && self.judged.fold.ends.get(voice).copied() == end
         } else {
             record.is_none() && end.is_none()
         }
@@ -182,9 +182,9 @@ impl State {
     fn append(&mut self, written: Written) {
         let (voice, place) = (written.voice, written.place());
         if place.seq == 1 {
-            self.fold.whole.insert(voice);
+            self.judged.fold.whole.insert(voice);
         }
-        self.fold.ends.insert(voice, place);
+        self.judged.fold.ends.insert(voice, place);
         self.frontier.0.insert(voice, place);
         self.replica.take_written(written);
     }
@@ -198,41 +198,36 @@ impl State {
         let claim = written.checked().map(|evidence| &evidence.claim);
         claim.is_some_and(|claim| {
             let key = claim.node_key.digest();
-            let known = self.members.contains_key(&key) || self.fold.listed.contains_key(&key);
-            claim.replaces.is_none() && !known && !self.names.contains_key(&claim.name)
+            let known = self.members.contains_key(&key) || self.judged.fold.listed.contains_key(&key);
+            claim.replaces.is_none() && !known && self.members.keys_of(&claim.name).next().is_none()
         })
     }
 
     /// A new machine under a new name: nothing else changes by it.
     fn admit(&mut self, written: Written) -> Result<Effect, NotTaken> {
-        let (Some(evidence), Some(gateway)) = (written.checked(), self.voices.get(&written.voice)) else {
+        let (Some(evidence), Some(gateway)) = (written.checked(), self.judged.voices.get(&written.voice)) else {
             return Err(Why::from(NotMember::NoMandate).into());
         };
         let (name, key, gateway) = (evidence.claim.name.clone(), evidence.key(), gateway.clone());
         let record = admission(&written, evidence, &gateway);
         let place = self.place_of(&name);
         let shown = Shown { name: &name, key, place, evidence: Some(evidence) };
-        if self.ground.head().is_some_and(|head| head.members.is_some()) && self.leaves().is_none() {
+        if self.judged.ground.head().is_some_and(|head| head.members.is_some()) && self.leaves().is_none() {
             return Err(Why::NoMap.into());
         }
-        let member = judge(shown, &self.ground, &Here(self)).map_err(Why::from)?;
+        let member = judge(shown, &self.judged.ground, &Here(self)).map_err(Why::from)?;
         if matches!(&member, Member::Invited { unseen, .. } if unseen.contains(&Unseen::Uses)) {
             return Err(Why::from(NotMember::UsesUnknown).into());
         }
         if let Some((invite, _)) = &evidence.invite {
             let invite = invite.digest();
-            let keys = self.fold.spent.entry((written.voice, invite)).or_default();
+            let keys = self.judged.fold.spent.entry((written.voice, invite)).or_default();
             let before = keys.len() as u64;
             keys.insert(key, before);
-            if let Some(record) = self.invites.get_mut(&invite) {
-                record.spent.insert(key, written.voice);
-                let spent = record.spent_at.entry(written.voice).or_default();
-                *spent = spent.saturating_add(1);
-            }
+            self.invites.spend(invite, written.voice, key);
         }
-        self.fold.members.insert(name.clone(), Admitted { key, admission: written.digest, member });
+        self.judged.fold.members.insert(name, Admitted { key, admission: written.digest, member });
         let record = self.member_of(record, Vec::new(), true);
-        self.names.entry(name).or_default().insert(key);
         self.members.insert(key, record);
         self.append(written);
         Ok(Effect::Narrow)
@@ -246,9 +241,11 @@ impl State {
         self.replica.take_written(written);
         self.replica.take_carried(action, now);
         self.conclude(now);
-        match self.fold.waiting.get(&digest).map(|waiting| waiting.why.clone()) {
+        match self.judged.fold.waiting.get(&digest).map(|waiting| waiting.why.clone()) {
             // A name that its key hands on changes hands with the next head.
-            Some(_) if handed && self.fold.handed.values().any(|heir| heir.admission == digest) => Ok(Effect::Wide),
+            Some(_) if handed && self.judged.fold.handed.values().any(|heir| heir.admission == digest) => {
+                Ok(Effect::Wide)
+            }
             Some(why) => {
                 *self = before;
                 Err(why.into())
@@ -259,18 +256,18 @@ impl State {
 
     fn seat_again(&mut self, key: Digest) {
         let Some(member) = self.members.get(&key).cloned() else { return };
-        let name = self.fold.listed.get(&key).unwrap_or(&member.claim().name);
-        let counts = self.fold.members.get(name).is_some_and(|it| it.key == key);
+        let name = self.judged.fold.listed.get(&key).unwrap_or(&member.claim().name);
+        let counts = self.judged.fold.members.get(name).is_some_and(|it| it.key == key);
         let again = self.member_of(member.admission, member.others, counts);
         self.members.insert(key, again);
     }
 
     /// How a name stands in the map of the head in force.
-    fn place_of(&self, name: &NodeName) -> Place<'_> {
-        let Some(head) = self.head().filter(|record| record.head.members.is_some()) else { return Place::NoMap };
+    fn place_of(&self, name: &NodeName) -> MapPlace<'_> {
+        let Some(head) = self.head().filter(|record| record.head.members.is_some()) else { return MapPlace::NoMap };
         match self.leaves().and_then(|leaves| leaves.get(name)) {
-            Some(leaf) => Place::Leaf { leaf, by: head.digest },
-            None => Place::NoLeaf { by: head.digest },
+            Some(leaf) => MapPlace::Leaf { leaf, by: head.digest },
+            None => MapPlace::NoLeaf { by: head.digest },
         }
     }
 }
@@ -280,11 +277,11 @@ struct Here<'a>(&'a State);
 
 impl Facts for Here<'_> {
     fn name_of(&self, key: Digest) -> Fact<Option<NodeName>> {
-        Fact::Known(self.0.fold.listed.get(&key).cloned())
+        Fact::Known(self.0.judged.fold.listed.get(&key).cloned())
     }
 
     fn has_left(&self, key: Digest) -> Fact<bool> {
-        Fact::Known(self.0.fold.left.contains(&key))
+        Fact::Known(self.0.judged.fold.left.contains(&key))
     }
 
     /// It is written only where its chain goes on.
@@ -293,15 +290,15 @@ impl Facts for Here<'_> {
     }
 
     fn spent_before(&self, voice: PublicKey, invite: Digest, key: Digest) -> Fact<u64> {
-        if !self.0.fold.whole.contains(&voice) && self.0.replica.chains.contains_key(&voice) {
+        if !self.0.judged.fold.whole.contains(&voice) && self.0.replica.chains.contains_key(&voice) {
             return Fact::Unknown;
         }
-        let keys = self.0.fold.spent.get(&(voice, invite));
+        let keys = self.0.judged.fold.spent.get(&(voice, invite));
         Fact::Known(keys.map_or(0, |keys| keys.get(&key).copied().unwrap_or(keys.len() as u64)))
     }
 
     fn is_denied(&self, claim: Digest) -> Fact<bool> {
-        Fact::Known(self.0.denied.contains(&claim))
+        Fact::Known(self.0.judged.denied.contains(&claim))
     }
 
     fn pinned(&self, _: &NodeName) -> Fact<Option<Digest>> {

@@ -11,12 +11,12 @@ impl State {
     pub fn bundle(&self, domain: Domain, version: u64) -> Option<(&TrustLine, &BundleRecord)> {
         let lines = self.head()?.head.trust.iter();
         let line = lines.into_iter().find(|line| line.domain == domain && line.version == version)?;
-        Some((line, self.bundles.get(&line.bundle)?))
+        Some((line, self.objects.bundles.get(&line.bundle)?))
     }
 
     /// As the head in force says, and what rivals took away.
     pub fn trust_lines(&self) -> Vec<TrustLine> {
-        self.ground.trust()
+        self.judged.ground.trust()
     }
 
     /// The bundles that the head in force names as trusted: whoever follows it asks for just these.
@@ -27,11 +27,11 @@ impl State {
 
     /// The bundle of a line, if it says of itself what the line does.
     pub fn bundle_of(&self, line: &TrustLine) -> Option<&BundleRecord> {
-        self.bundles.get(&line.bundle).filter(|record| line.fits(&record.body, &self.name))
+        self.objects.bundles.get(&line.bundle).filter(|record| line.fits(&record.body, &self.name))
     }
 
     /// The same, by what the head calls it.
     pub fn bundle_named(&self, digest: Digest) -> Option<&BundleRecord> {
-        self.bundles.get(&digest)
+        self.objects.bundles.get(&digest)
     }
 }

@@ -1,4 +1,4 @@
-//! Suspensions that are known here, each since its first sight, and whom they stop now. Decides only.
+//! Suspensions (quarantine) that are known here, each since its first sight, and whom they stop now. Decides only.
 //!
 //! A suspension ends by itself: when it says so, and in any case a day after it was first seen here. A signer suspends a node
 //! key once while a signer set is in force. What is over stays as a mark for that, as long as the set does.

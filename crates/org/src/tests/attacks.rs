@@ -100,7 +100,7 @@ fn what_a_removed_signer_signs_counts_for_nothing() {
     home.hear_all(&forged, 5);
     let now = said(&home.state);
     assert_eq!(now, before);
-    assert!(home.state.voices.keys().all(|known| *known != voice("voice of bob")));
+    assert!(home.state.judged.voices.keys().all(|known| *known != voice("voice of bob")));
     // An invite of his, after he was removed, and somebody let in under it by a gateway that lies.
     let made = org.invite("anew", &["*"], &[("g2", 5)], (40, &["bob"]));
     let mut lies = home.clone();
@@ -135,10 +135,10 @@ fn a_removed_signers_own_succession_is_late_or_freezes_and_never_wins() {
     // Long after the true one: it is shouted of, and changes nothing.
     let mut settled = home.clone();
     settled.state.conclude(day(3 + DELAY));
-    let before = settled.state.fold.clone();
+    let before = settled.state.judged.fold.clone();
     settled.hear_all(&[step.clone(), head.clone()], 4 + DELAY);
     assert_eq!((settled.state.is_frozen(), settled.state.signer_set()), (false, &ann));
-    assert_eq!(settled.state.fold, before);
+    assert_eq!(settled.state.judged.fold, before);
     assert_eq!(settled.standing("k1"), Some(Standing::Issued));
     // Within the window, whichever came first: everybody who has both is frozen, and what runs, runs.
     let [mut first, mut other] = [home, late];
@@ -188,7 +188,7 @@ fn install_and_revocation_survive_any_order() {
                 site.state.conclude(day(5));
                 assert_eq!(site.state.signer_set(), &org.later(2, 1, &["ann"]), "{order:?}");
                 assert!(site.state.is_gone(key(gone)), "{order:?} {gone}");
-                assert_eq!(site.state.fold.head, site.state.head().map(|head| head.digest));
+                assert_eq!(site.state.judged.fold.head, site.state.head().map(|head| head.digest));
             }
         }
     }
@@ -242,7 +242,7 @@ fn an_admission_by_a_lying_gateway_leaves_the_real_member_seated() {
     lies.give(&mut home, 3);
     let seated = |site: &Site| {
         assert_eq!((site.holder("web"), site.standing("k1")), (Some(key("k1")), Some(Standing::Issued)));
-        assert_eq!(site.state.fold.members[&node("alpha")].key, key("ka"));
+        assert_eq!(site.state.judged.fold.members[&node("alpha")].key, key("ka"));
         assert_eq!(site.standing("k-eve"), Some(Standing::Waiting));
     };
     seated(&home);

@@ -48,7 +48,7 @@ fn a_recovered_set_takes_over_when_the_delay_is_over_and_not_before() {
     assert_eq!(audit::line(&site.state, &entry).result, audit::DONE);
     // The head that it names stands in, and who had a leaf by it stays.
     assert_eq!(site.state.head().unwrap().digest, org.first.digest());
-    assert_eq!(site.state.fold.members[&node("alpha")].key, key("ka"));
+    assert_eq!(site.state.judged.fold.members[&node("alpha")].key, key("ka"));
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn what_a_recovered_set_made_is_forgotten_where_the_sets_own_successor_wins_afte
     let consent = org.seal(&Consent { node_key, name, manifest, at: day(1) }, &["zoe"]);
     site.told(&consent, 2 + DELAY);
     site.told(&org.invite("of zoe", &["*"], &[(HERE, 1)], (90, &["zoe"])), 2 + DELAY);
-    assert_eq!((site.state.invites.len(), site.state.consents.len()), (2, 1));
+    assert_eq!((site.state.invites.len(), site.state.objects.consents.len()), (2, 1));
     site.told(&org.succession(&org.set(), &org.later(2, 1, &["ann"]), org.first.digest(), &["ann"]), 3 + DELAY);
     assert_eq!(site.state.signer_set(), &org.later(2, 1, &["ann"]));
-    assert_eq!((site.state.invites.len(), site.state.consents.len()), (1, 0));
+    assert_eq!((site.state.invites.len(), site.state.objects.consents.len()), (1, 0));
     let things = site.holdings();
     let backwards: Vec<Sent> = things.iter().rev().cloned().collect();
     assert_eq!(said(&site.afresh(&org.founding, &backwards, 3 + DELAY)), said(&site.state));
@@ -234,13 +234,13 @@ fn whoever_is_frozen_suspends_nobody() {
     };
     let mut running = site.clone();
     running.told(&stop("odd"), 2);
-    assert!(running.state.is_suspended(key("k1"), day(2)).is_some());
+    assert!(running.state.objects.suspended(key("k1"), day(2)).is_some());
     for third in ["cat", "dan"] {
         let to = org.later(2, 1, &["ann", third]);
         site.told(&org.succession(&org.set(), &to, known.digest(), &["ben"]), 2);
     }
     site.told(&stop("odd"), 2);
-    assert!(site.state.is_frozen() && site.state.suspensions.is_empty());
+    assert!(site.state.is_frozen() && site.state.objects.suspensions.is_empty());
     assert_eq!(site.state.check_taken(&stop("very odd")), Err(NotAccepted::Frozen));
 }
 
@@ -314,7 +314,7 @@ fn a_gateway_takes_only_a_head_that_follows_the_one_in_force() {
     if site.state.head().unwrap().digest == at_least {
         assert!(matches!(follows(&site, &|_| {}), Err(BadHead::ForgetsRevocations { .. })));
     }
-    assert!(site.state.revocations.node_keys.contains(&key("k8")), "whichever of the two is in force");
+    assert!(site.state.revoked().node_keys.contains(&key("k8")), "whichever of the two is in force");
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn a_voice_is_called_as_the_head_in_force_calls_it() {
         let mut site = site.clone();
         site.publish(&org, (1, &["ann"]), &Wish::default());
         site.hear(&rival, 1);
-        site.state.voices[&voice(HERE)].clone()
+        site.state.judged.voices[&voice(HERE)].clone()
     };
     assert!((0..8).all(|nonce| named(nonce) == node(HERE)));
 }

@@ -252,8 +252,8 @@ impl Play {
         self.look(at);
         let Some(signed) = taken else { return };
         let state = &self.sites[at].state;
-        let waits = state.fold.waiting.get(&signed.digest);
-        let handed = state.fold.handed.values().any(|heir| heir.admission == signed.digest);
+        let waits = state.judged.fold.waiting.get(&signed.digest);
+        let handed = state.judged.fold.handed.values().any(|heir| heir.admission == signed.digest);
         assert!(waits.is_none() || handed, "taken, and waits: {waits:?}");
     }
 
@@ -261,11 +261,11 @@ impl Play {
     fn may_refuse(&self, at: usize) -> bool {
         let state = &self.sites[at].state;
         let voice = voice(GATES[at]);
-        state.fold.forks.contains_key(&voice)
-            || state.ground.mandate(voice).is_none()
-            || state.fold.ends.get(&voice).copied() != state.frontier.place_of(&voice)
+        state.judged.fold.forks.contains_key(&voice)
+            || state.judged.ground.mandate(voice).is_none()
+            || state.judged.fold.ends.get(&voice).copied() != state.frontier.place_of(&voice)
             || state.leaves().is_none()
-            || !state.fold.whole.contains(&voice)
+            || !state.judged.fold.whole.contains(&voice)
     }
 
     /// What this gateway believes is what anybody would who hears the same in another order.

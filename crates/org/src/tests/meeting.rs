@@ -2,7 +2,7 @@
 
 use identity::authority::Authority;
 use identity::bundle::{Identity, Roots};
-use identity::certificate::binding::Terms;
+use identity::certificate::binding::BindingTerms;
 use identity::certificate::{Validity, key_id, make_request, read_request};
 use identity::envelope::Envelope;
 use identity::head::Head;
@@ -107,7 +107,7 @@ impl Harbor {
         let (who, org) = (Principal::node(&self.name, &node(name)), self.org.founding.id);
         let (svid_key, validity) = (machine("svid"), Validity::from_now(NOW, Seconds::HOUR));
         let (id, not_after) = (key_id(svid_key.public()).unwrap(), validity.not_after);
-        let terms = Terms { org, principal: &who, node: &node(name), svid_key: id, not_after };
+        let terms = BindingTerms { org, principal: &who, node: &node(name), svid_key: id, not_after };
         let binding = terms.sign(machine(key).as_ref()).unwrap();
         let request = read_request(&make_request(svid_key.as_ref()).unwrap()).unwrap();
         let svid = self.issuer.issue_svid(&who, (&request, &binding), Serial([3; 16]), validity).unwrap();

@@ -3,7 +3,7 @@
 use identity::key::Sign as _;
 
 use super::world::{HERE, Site, Turned, invite_id, invited};
-use crate::enroll::{Verdict, check_name_is_free};
+use crate::enroll::{EnrollOutcome, check_name_is_free};
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
@@ -32,7 +32,7 @@ fn body(new: &str, old: &str, name: &str) -> Claim {
 fn ask(org: &Org, site: &Site, claim: &Claim) -> Result<(), Refusal> {
     let listed = site.state.leaves().unwrap().get(&claim.name).map(|leaf| leaf.node_key);
     match site.ask((HERE, 1), claim, org.seal(claim, &[]).digest())? {
-        Verdict::Admit { .. } => check_name_is_free(&site.state, claim, listed),
+        EnrollOutcome::Admit { .. } => check_name_is_free(&site.state, claim, listed),
         other => panic!("{other:?}"),
     }
 }

@@ -227,14 +227,14 @@ fn one_signer_suspends_for_a_day_and_only_once() {
     ] {
         site.told(&bad, 1);
     }
-    assert!(site.state.suspensions.is_empty());
+    assert!(site.state.objects.suspensions.is_empty());
     site.told(&suspended(&org, &["ann"], (NOW, HOUR), "odd"), 1);
-    let by = |site: &Site, at| site.state.is_suspended(key(1), at).map(|it| it.by.as_str().to_owned());
+    let by = |site: &Site, at| site.state.objects.suspended(key(1), at).map(|it| it.by.as_str().to_owned());
     assert_eq!(by(&site, NOW + HOUR - Seconds(1)).as_deref(), Some("ann"));
     assert_eq!(by(&site, NOW + HOUR), None);
     // Once more, later: told, and without effect.
     site.told(&suspended(&org, &["ann"], (NOW + HOUR, DAY), "odd"), 1);
-    assert_eq!((site.state.suspensions_of(key(1)).len(), by(&site, NOW + HOUR)), (2, None));
+    assert_eq!((site.state.objects.suspensions_of(key(1)).len(), by(&site, NOW + HOUR)), (2, None));
     // Another signer's word is another's.
     site.told(&suspended(&org, &["ben"], (NOW + Seconds(1), DAY), "odd"), 1);
     assert_eq!(by(&site, NOW + HOUR).as_deref(), Some("ben"));
@@ -245,8 +245,8 @@ fn a_suspension_that_is_dated_ahead_does_not_count_before_its_day() {
     let org = Org::new(1, &["ann"]);
     let (mut site, at) = (Site::of(&org), NOW + DAY.times(3650));
     site.told(&suspended(&org, &["ann"], (at, DAY), "odd"), 1);
-    assert!(site.state.is_suspended(key(1), NOW + DAY.times(30)).is_none());
-    assert!(site.state.is_suspended(key(1), at + HOUR).is_some());
+    assert!(site.state.objects.suspended(key(1), NOW + DAY.times(30)).is_none());
+    assert!(site.state.objects.suspended(key(1), at + HOUR).is_some());
 }
 
 #[test]
@@ -256,8 +256,8 @@ fn a_suspension_counts_whichever_gateway_took_it_and_ends_with_its_signer() {
     let envelope = suspended(&org, &["ben"], (NOW, DAY), "odd");
     site.write((HERE, 1), Action::Take { envelope }).unwrap();
     site.give(&mut other, 1);
-    assert_eq!(other.state.suspensions, site.state.suspensions);
-    assert!(other.state.is_suspended(key(1), NOW).is_some());
+    assert_eq!(other.state.objects.suspensions, site.state.objects.suspensions);
+    assert!(other.state.objects.suspended(key(1), NOW).is_some());
     site.install(&org, 1, (2, &["ann"]), &["ann"]);
-    assert!(site.state.is_suspended(key(1), NOW).is_none());
+    assert!(site.state.objects.suspended(key(1), NOW).is_none());
 }

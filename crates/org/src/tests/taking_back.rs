@@ -200,7 +200,7 @@ fn a_machine_that_asked_twice_is_one_member_and_spends_at_both() {
     assert_eq!([HERE, "g2"].map(|gateway| record.spent_at[&voice(gateway)]), [1, 1]);
     site.publish(&org, (2, &["ann"]), &Wish::default());
     check(&site, &[("k1", Standing::Issued)]);
-    assert_eq!(site.state.as_of, day(2));
+    assert_eq!(site.state.judged.as_of, day(2));
 }
 
 #[test]

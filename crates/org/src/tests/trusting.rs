@@ -5,7 +5,7 @@ use identity::certificate;
 use identity::envelope::Envelope;
 use identity::head::{BadHead, Cause, Head, TrustLine, TrustState, Turn};
 use identity::time::Seconds;
-use identity::trust::{self, Step};
+use identity::trust::{self, TrustStep};
 
 use super::world::{HERE, Site};
 use crate::audit;
@@ -54,7 +54,7 @@ impl Case {
         (head, made)
     }
 
-    fn step(&self, step: Step, cause: Cause) -> (Head, Draft) {
+    fn step(&self, step: TrustStep, cause: Cause) -> (Head, Draft) {
         self.head(|head| {
             head.trust = trust::step(&head.trust, D, step, day(1)).unwrap();
             head.cause = cause;
@@ -69,7 +69,7 @@ impl Case {
         self.site.handed((HERE, 1), sent)
     }
 
-    fn turned(&mut self, step: Step, cause: Cause) -> SignedEntry {
+    fn turned(&mut self, step: TrustStep, cause: Cause) -> SignedEntry {
         let (head, made) = self.step(step, cause);
         let sent = self.signed(head, &made, BOTH);
         self.add(&sent)
@@ -83,7 +83,7 @@ impl Case {
 
     fn stage(&mut self, n: u8) -> SignedEntry {
         let bundle = self.bundle(&body(2, n)).digest();
-        self.turned(Step::Publish { bundle }, Cause::TrustPublish(turn(2, Some(1))))
+        self.turned(TrustStep::Publish { bundle }, Cause::TrustPublish(turn(2, Some(1))))
     }
 
     fn trusted(&self) -> Vec<u64> {
@@ -95,11 +95,11 @@ impl Case {
 fn a_rotation_is_written_with_all_its_turns_and_told_by_the_audit() {
     let mut case = Case::new();
     let staged = case.stage(2);
-    let activation = Step::Activate { version: 2, grace: WEEK };
+    let activation = TrustStep::Activate { version: 2, grace: WEEK };
     let grace = trust::of(&case.step(activation, Cause::Refresh).0.trust, D)[0].grace;
     let activated = case.turned(activation, Cause::TrustActivate(Turn { grace, ..turn(2, Some(1)) }));
     let gone = Turn { waived: vec!["web-3".to_owned()], ..turn(1, None) };
-    let retired = case.turned(Step::Retire { version: 1, early: true }, Cause::TrustRetire(gone));
+    let retired = case.turned(TrustStep::Retire { version: 1, early: true }, Cause::TrustRetire(gone));
     let lines: Vec<_> = [&staged, &activated, &retired].map(|entry| audit::line(&case.site.state, entry)).into();
     let told: Vec<_> = lines.iter().map(|it| (it.action.as_str(), it.version, it.replaces)).collect();
     let wanted = [
@@ -122,7 +122,7 @@ fn a_rotation_is_written_with_all_its_turns_and_told_by_the_audit() {
 fn a_turn_counts_by_the_threshold_alone() {
     let mut case = Case::new();
     let bundle = case.bundle(&body(2, 2)).digest();
-    let (head, made) = case.step(Step::Publish { bundle }, Cause::TrustPublish(turn(2, Some(1))));
+    let (head, made) = case.step(TrustStep::Publish { bundle }, Cause::TrustPublish(turn(2, Some(1))));
     let by_one = case.signed(head.clone(), &made, &["ann"]);
     let entry = case.add(&by_one);
     assert_eq!(case.trusted(), [1]);
@@ -141,11 +141,11 @@ fn a_rollback_and_a_theft_are_told() {
     case.stage(2);
     let back = BundleBody { reverts: Some(2), replaces_version: Some(2), ..body(3, 1) };
     let bundle = case.bundle(&back).digest();
-    let rolled = Step::Rollback { bundle, reverts: 2, grace: WEEK };
+    let rolled = TrustStep::Rollback { bundle, reverts: 2, grace: WEEK };
     let rolled = case.turned(rolled, Cause::TrustRollback(turn(3, Some(2))));
     assert_eq!(audit::line(&case.site.state, &rolled).action, "bootstrap_trust.rollback");
     let bundle = case.bundle(&body(4, 4)).digest();
-    let stolen = case.turned(Step::Replace { bundle }, Cause::TrustRetire(turn(3, None)));
+    let stolen = case.turned(TrustStep::Replace { bundle }, Cause::TrustRetire(turn(3, None)));
     let line = audit::line(&case.site.state, &stolen);
     assert_eq!((line.version, line.stolen_replaced_by, line.result.as_str()), (Some(3), Some(4), "done"));
     assert_eq!(line.outcome(), "done; its root was STOLEN, version 4 took its place");
@@ -158,10 +158,10 @@ fn a_rollback_and_a_theft_are_told() {
 fn what_one_side_retired_stays_retired_when_the_other_did_not_know_and_published_more() {
     let mut case = Case::new();
     case.stage(2);
-    case.turned(Step::Activate { version: 2, grace: WEEK }, Cause::TrustActivate(turn(2, Some(1))));
+    case.turned(TrustStep::Activate { version: 2, grace: WEEK }, Cause::TrustActivate(turn(2, Some(1))));
     // One operator retires at one gateway, another renews twice at the other.
     let mut other = case.site.clone();
-    let (head, made) = case.step(Step::Retire { version: 1, early: true }, Cause::TrustRetire(turn(1, None)));
+    let (head, made) = case.step(TrustStep::Retire { version: 1, early: true }, Cause::TrustRetire(turn(1, None)));
     let (retired, sent) = (head.trust.clone(), case.signed(head, &made, BOTH));
     for _ in 0..2 {
         other.publish(&case.org, (2, BOTH), &Wish::default());
@@ -196,7 +196,7 @@ fn a_bundle_counts_under_its_own_number_alone() {
 fn a_gateways_own_word_trusts_nothing() {
     let mut case = Case::new();
     let bundle = case.bundle(&body(2, 2)).digest();
-    let (head, made) = case.step(Step::Publish { bundle }, Cause::TrustPublish(turn(2, Some(1))));
+    let (head, made) = case.step(TrustStep::Publish { bundle }, Cause::TrustPublish(turn(2, Some(1))));
     let forged = case.signed(head, &made, &[HERE]);
     let entry = case.add(&forged);
     assert_eq!(case.trusted(), [1]);

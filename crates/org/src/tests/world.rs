@@ -6,7 +6,7 @@ use identity::envelope::{Envelope, Payload as _};
 use identity::id::{Correlation, Digest, InviteId};
 use identity::key::Sign as _;
 
-use crate::enroll::{Attempt, Verdict, check_name_is_free, consider};
+use crate::enroll::{Attempt, EnrollOutcome, check_name_is_free, consider};
 use crate::founding::Founding;
 use crate::invite::Invite;
 use crate::invite::admission::Claim;
@@ -19,7 +19,7 @@ use crate::ledger::tests::world::{Org, Sent, day, ed, key, machine, node, voice}
 use crate::refusal::Refusal;
 use crate::state::grant::{Granted, KnownInvite, ProvenClaim};
 use crate::state::take::NotTaken;
-use crate::state::{InviteRecord, MemberRecord, Standing, State};
+use crate::state::{InviteRecord, Invites, MemberRecord, Members, Objects, Standing, State};
 
 /// The gateway that is asked in tests that need one.
 pub const HERE: &str = "g1";
@@ -150,15 +150,20 @@ impl Site {
         let body: Claim = claim.peek(Some(self.state.org)).unwrap();
         let verdict = self.ask((gateway, on), &body, claim.digest()).map_err(Turned::Away)?;
         let known = match verdict {
-            Verdict::Admit { .. } => KnownInvite::from(&verdict),
-            Verdict::Wait { .. } => return Err(Turned::Wait),
-            Verdict::Again { .. } => panic!("it is in already"),
+            EnrollOutcome::Admit { .. } => KnownInvite::from(&verdict),
+            EnrollOutcome::Wait { .. } => return Err(Turned::Wait),
+            EnrollOutcome::Again { .. } => panic!("it is in already"),
         };
         let proven = ProvenClaim::check(claim.clone(), self.state.org, &known).unwrap();
         Ok((Granted::new(proven, known).unwrap(), body))
     }
 
-    pub fn ask(&self, (gateway, on): (&str, u64), claim: &Claim, claimed: Digest) -> Result<Verdict<'_>, Refusal> {
+    pub fn ask(
+        &self,
+        (gateway, on): (&str, u64),
+        claim: &Claim,
+        claimed: Digest,
+    ) -> Result<EnrollOutcome<'_>, Refusal> {
         let source = "10.1.2.3".parse().unwrap();
         consider(&self.state, Attempt { claim, claimed, source, gateway: &node(gateway), now: day(on) })
     }
@@ -240,23 +245,21 @@ pub struct Said {
     fold: fold::State,
     frontier: Frontier,
     sights: Sights,
-    members: BTreeMap<Digest, MemberRecord>,
-    names: Vec<(String, Vec<Digest>)>,
-    invites: BTreeMap<Digest, InviteRecord>,
+    members: Members,
+    invites: Invites,
+    objects: Objects,
     rest: String,
 }
 
 pub fn said(state: &State) -> Said {
-    let names = state.names.iter().map(|(name, keys)| (name.to_string(), keys.iter().copied().collect()));
-    let others = (&state.signers, &state.ground, &state.revocations, &state.voices, &state.invite_ids);
-    let objects = (&state.bundles, &state.releases, &state.decisions, &state.waivers, &state.consents);
+    let others = (&state.judged.signers, &state.judged.ground, &state.judged.voices, &state.replica.objects);
     Said {
-        fold: state.fold.clone(),
+        fold: state.judged.fold.clone(),
         frontier: state.frontier.clone(),
         sights: state.replica.sights.clone(),
         members: state.members.clone(),
-        names: names.collect(),
         invites: state.invites.clone(),
-        rest: format!("{others:?} {objects:?} {:?} {:?}", state.suspensions, state.replica.objects),
+        objects: state.objects.clone(),
+        rest: format!("{others:?}"),
     }
 }

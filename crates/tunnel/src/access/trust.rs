@@ -17,7 +17,7 @@ use org::member::peer::{Company, NotAPeer, Peer, Presented};
 use org::suspend::suspended::{Stopped, Suspended, Suspensions};
 use pki_types::CertificateDer;
 use wire::known::{BadKnowledge, Known};
-use wire::peer::{Hello, Knows, News, Place, SCHEMA};
+use wire::peer::{HeadPlace, Hello, Knows, News, SCHEMA};
 use wire::tls::Judgment;
 
 use crate::access::pins::{Entered, Pins};
@@ -92,13 +92,13 @@ impl TrustSnapshot {
     }
 
     pub(crate) const fn knows(&self) -> Knows {
-        Knows { place: Place::of(&self.known.head), rivals: self.beside, suspended: self.mark }
+        Knows { place: HeadPlace::of(&self.known.head), rivals: self.beside, suspended: self.mark }
     }
 
     /// What this node says first. Nothing while it was never shown its place.
     pub(crate) fn hello(&self) -> Option<Hello> {
         let presented = self.presented.clone()?;
-        let Knows { place: Place { signers, head, digest: Reverse(digest) }, rivals, suspended } = self.knows();
+        let Knows { place: HeadPlace { signers, head, digest: Reverse(digest) }, rivals, suspended } = self.knows();
         Some(Hello { schema: SCHEMA, signers, head, digest, rivals, suspended, presented })
     }
 
@@ -160,7 +160,7 @@ impl TrustSnapshot {
     /// Does this one go by all of that?
     pub(crate) fn has(&self, known: &Known, suspensions: &Suspensions, now: Timestamp) -> bool {
         let beside: Vec<Envelope> = known.beside().map(|rival| rival.envelope.clone()).collect();
-        Place::of(&self.known.head) >= Place::of(&known.head)
+        HeadPlace::of(&self.known.head) >= HeadPlace::of(&known.head)
             && self.known.hear(&beside, now).is_none()
             && suspensions.objects().all(|object| self.suspensions.knows(object))
     }

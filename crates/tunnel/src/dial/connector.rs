@@ -1,6 +1,6 @@
-//! Gets a connection to a node: a free one of the pool, or a new one, for which the two transports race.
+//! Gets a connection to a node: a free one of the pool, or a new one, for which two transports race (happy eyeballs).
 //!
-//! As with happy eyeballs, the better one has a head start.
+//! The better one has a head start.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

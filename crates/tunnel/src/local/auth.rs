@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_lc_rs::constant_time;
 use identity::id::{Digest, OrgId};
-use identity::principal::{HostPort, Kind, Name, NodeName, OrgName, Principal};
+use identity::principal::{HostPort, Name, NodeName, OrgName, Principal, PrincipalKind};
 use manifest::stored::{Forward, Socks};
 
 use crate::access::targets::Targets;
@@ -95,7 +95,7 @@ impl ProgramAuth {
 
     /// The one user at home here, or the node.
     fn anyone(&self) -> &Principal {
-        let mut users = self.home.iter().filter(|principal| principal.kind() == Kind::User);
+        let mut users = self.home.iter().filter(|principal| principal.kind() == PrincipalKind::User);
         match (users.next(), users.next()) {
             (Some(one), None) => one,
             (None, _) | (Some(_), Some(_)) => &self.node,
@@ -163,7 +163,7 @@ impl ProgramAuth {
 
     /// Only users have passwords: a service that has a user's name has not its password.
     fn on_record(&self, principal: &Principal) -> Option<Digest> {
-        let name: Name = principal.name().parse().ok().filter(|_| principal.kind() == Kind::User)?;
+        let name: Name = principal.name().parse().ok().filter(|_| principal.kind() == PrincipalKind::User)?;
         self.passwords.get(&name).copied()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use identity::principal::{HostPort, Kind};
+use identity::principal::{HostPort, PrincipalKind};
 use manifest::stored::{Socks, Target};
 
 use crate::access::targets::Targets;
@@ -45,7 +45,7 @@ impl ListenPlan {
         if let Some(socks) = socks {
             // Only users have passwords: where one is asked for, nobody gets in at another's port.
             let all = !matches!(running.policy.socks, Socks::At { password: true, .. });
-            let home = (1..).zip(auth.home()).filter(|(_, principal)| all || principal.kind() == Kind::User);
+            let home = (1..).zip(auth.home()).filter(|(_, principal)| all || principal.kind() == PrincipalKind::User);
             let places = home.map(|(nth, principal)| (ListenerId::SocksOf(principal.clone()), socks.follower(nth)));
             // Those who had a port have it again before somebody new takes it.
             let (had, new): (Vec<_>, Vec<_>) = places.partition(|(place, _)| running.ports.contains_key(place));

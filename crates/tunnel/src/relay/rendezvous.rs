@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use identity::principal::{Kind as PrincipalKind, NodeName};
+use identity::principal::{NodeName, PrincipalKind};
 use org::member::peer::Peer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use ground::{clock, random};
 use identity::authority::Authority;
 use identity::bundle::Identity as IdentityDomain;
-use identity::certificate::binding::Terms;
+use identity::certificate::binding::BindingTerms;
 use identity::certificate::{Validity, draft_svid, key_id};
 use identity::envelope::Envelope;
 use identity::head::{Cause, Head, Mandate, Revocations};
 use identity::id::{Correlation, Digest, InviteId, KeyId, OrgId, sha256};
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
-use identity::principal::{Kind, NodeName, OrgName, Principal};
+use identity::principal::{NodeName, OrgName, Principal, PrincipalKind};
 use identity::signers::{Quorum, Recovery, Signer, Succession};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -265,7 +265,7 @@ impl Org {
     ) -> KeyedSvid {
         let key = random::p256().unwrap();
         let (svid_key, not_after) = (key_id(key.public()).unwrap(), validity.not_after);
-        let terms = Terms { org: self.founding.id, principal: who, node: &node(on), svid_key, not_after };
+        let terms = BindingTerms { org: self.founding.id, principal: who, node: &node(on), svid_key, not_after };
         let binding = terms.sign(by).unwrap();
         let mut draft = draft_svid(who, &binding, random::serial().unwrap(), validity).unwrap();
         twist(&mut draft);
@@ -288,7 +288,7 @@ fn first_head(founding: &Founding, identity_issuer: KeyId, now: Timestamp) -> He
         identity_issuer,
         endpoint_issuer: KeyId([2; 32]),
         hosts: Vec::new(),
-        kinds: BTreeSet::from([Kind::Node, Kind::User, Kind::Service]),
+        kinds: BTreeSet::from([PrincipalKind::Node, PrincipalKind::User, PrincipalKind::Service]),
         names: vec!["*".parse().unwrap()],
         svid_ttl: Seconds::DAY,
         not_before: now - Seconds::DAY,

@@ -18,7 +18,7 @@ use org::report::plain;
 use pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
-use wire::peer::{Hello, Knows, News, Place, SCHEMA};
+use wire::peer::{HeadPlace, Hello, Knows, News, SCHEMA};
 
 use crate::access::trust::TrustSnapshot;
 use crate::control::event::{Meeting, TunnelEvent};
@@ -47,7 +47,7 @@ pub(crate) struct MetPeer {
 /// since has something to tell, and needs another connection for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SharedKnowledge {
-    pub place: Place,
+    pub place: HeadPlace,
     pub rivals: Option<Digest>,
     pub suspended: Option<Digest>,
 }

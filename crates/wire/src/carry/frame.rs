@@ -7,7 +7,7 @@ const MAX_FRAME: u64 = 1 << 20;
 const MAX_CONTROL: u64 = 125;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     Data,
     Close,
     Ping,
@@ -51,7 +51,7 @@ pub struct Decoder {
 
 #[derive(Debug)]
 struct Open {
-    kind: Kind,
+    kind: FrameKind,
     left: u64,
     mask: [u8; 4],
 }
@@ -102,7 +102,7 @@ impl Decoder {
         let byte = byte ^ open.mask[0];
         open.mask.rotate_left(1);
         open.left -= 1;
-        let carried = open.kind == Kind::Data;
+        let carried = open.kind == FrameKind::Data;
         if !carried {
             self.control.push(byte);
         }
@@ -116,9 +116,9 @@ impl Decoder {
         };
         let said = std::mem::take(&mut self.control);
         match open.kind {
-            Kind::Data | Kind::Pong => {}
-            Kind::Ping => self.ping = Some(said),
-            Kind::Close => self.closed = true,
+            FrameKind::Data | FrameKind::Pong => {}
+            FrameKind::Ping => self.ping = Some(said),
+            FrameKind::Close => self.closed = true,
         }
     }
 
@@ -145,17 +145,19 @@ impl Decoder {
         let kind = match (first & 0x0f, self.going_on) {
             (0, true) | (2, false) => {
                 self.going_on = !last;
-                Kind::Data
+                FrameKind::Data
             }
             (0 | 2, _) => return Err(BadFrame::OutOfTurn),
-            (8, _) => Kind::Close,
-            (9, _) => Kind::Ping,
-            (10, _) => Kind::Pong,
+            (8, _) => FrameKind::Close,
+            (9, _) => FrameKind::Ping,
+            (10, _) => FrameKind::Pong,
             _ => return Err(BadFrame::Kind),
         };
         match kind {
-            Kind::Data if length > MAX_FRAME => Err(BadFrame::TooLong),
-            Kind::Close | Kind::Ping | Kind::Pong if length > MAX_CONTROL || !last => Err(BadFrame::TooLong),
+            FrameKind::Data if length > MAX_FRAME => Err(BadFrame::TooLong),
+            FrameKind::Close | FrameKind::Ping | FrameKind::Pong if length > MAX_CONTROL || !last => {
+                Err(BadFrame::TooLong)
+            }
             kind => Ok(Some(Open { kind, left: length, mask })),
         }
     }
@@ -178,12 +180,12 @@ fn length(short: u8, rest: &[u8]) -> Result<Option<(u64, &[u8])>, BadFrame> {
 }
 
 /// Adds a whole frame; masked, as a client must, or bare.
-pub fn encode(out: &mut Vec<u8>, kind: Kind, mask: Option<[u8; 4]>, payload: &[u8]) {
+pub fn encode(out: &mut Vec<u8>, kind: FrameKind, mask: Option<[u8; 4]>, payload: &[u8]) {
     out.push(match kind {
-        Kind::Data => 0x82,
-        Kind::Close => 0x88,
-        Kind::Ping => 0x89,
-        Kind::Pong => 0x8a,
+        FrameKind::Data => 0x82,
+        FrameKind::Close => 0x88,
+        FrameKind::Ping => 0x89,
+        FrameKind::Pong => 0x8a,
     });
     let bit = if mask.is_some() { 0x80 } else { 0 };
     match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
@@ -210,7 +212,7 @@ pub fn encode(out: &mut Vec<u8>, kind: Kind, mask: Option<[u8; 4]>, payload: &[u
 mod tests {
     use super::*;
 
-    fn frame(kind: Kind, mask: Option<[u8; 4]>, payload: &[u8]) -> Vec<u8> {
+    fn frame(kind: FrameKind, mask: Option<[u8; 4]>, payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         encode(&mut out, kind, mask, payload);
         out
@@ -225,9 +227,9 @@ mod tests {
     fn what_is_carried_comes_out_as_it_went_in() {
         for size in [0, 1, 125, 126, 127, 65_535, 65_536, 1 << 20] {
             let payload: Vec<u8> = (0..size).map(|n| u8::try_from(n % 251).unwrap()).collect();
-            let masked = frame(Kind::Data, Some([1, 2, 3, 4]), &payload);
+            let masked = frame(FrameKind::Data, Some([1, 2, 3, 4]), &payload);
             assert_eq!(decoded(From::Client, masked.clone()).as_ref(), Ok(&payload), "{size}");
-            let bare = frame(Kind::Data, None, &payload);
+            let bare = frame(FrameKind::Data, None, &payload);
             assert_eq!(decoded(From::Server, bare.clone()).as_ref(), Ok(&payload), "{size}");
             assert_eq!(decoded(From::Client, bare), Err(BadFrame::Mask), "{size}");
             assert_eq!(decoded(From::Server, masked), Err(BadFrame::Mask), "{size}");
@@ -238,10 +240,10 @@ mod tests {
 
     #[test]
     fn frames_may_come_in_any_pieces_with_pings_between() {
-        let mut all = frame(Kind::Data, Some([9; 4]), b"one ");
-        all.extend(frame(Kind::Ping, Some([8; 4]), b"there?"));
+        let mut all = frame(FrameKind::Data, Some([9; 4]), b"one ");
+        all.extend(frame(FrameKind::Ping, Some([8; 4]), b"there?"));
         all.extend([0x02, 0x81, 0, 0, 0, 0, b't']);
-        all.extend(frame(Kind::Pong, Some([7; 4]), b""));
+        all.extend(frame(FrameKind::Pong, Some([7; 4]), b""));
         all.extend([0x80, 0x82, 0, 0, 0, 0, b'w', b'o']);
         for size in 1..all.len() {
             let mut decoder = Decoder::new(From::Client);
@@ -258,9 +260,9 @@ mod tests {
 
     #[test]
     fn nothing_follows_a_close() {
-        let mut all = frame(Kind::Data, None, b"last");
-        all.extend(frame(Kind::Close, None, &[0x03, 0xe8]));
-        all.extend(frame(Kind::Data, None, b"more"));
+        let mut all = frame(FrameKind::Data, None, b"last");
+        all.extend(frame(FrameKind::Close, None, &[0x03, 0xe8]));
+        all.extend(frame(FrameKind::Data, None, b"more"));
         let mut decoder = Decoder::new(From::Server);
         assert_eq!((decoder.decode(&mut all), decoder.is_closed()), (Ok(4), true));
     }

@@ -24,7 +24,7 @@ use identity::text::{base64, from_base64};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::carry::frame::{Decoder, From, Kind, encode};
+use crate::carry::frame::{Decoder, FrameKind, From, encode};
 
 const KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
 const ACCEPT: HeaderName = HeaderName::from_static("sec-websocket-accept");
@@ -135,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         Self { inner, decoder: Decoder::new(from), out: Vec::new(), sent: 0, has_closed: false, ping }
     }
 
-    fn put(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
+    fn put(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
         let mask = self.ping.as_ref().map(|_| random::bytes()).transpose().map_err(io::Error::other)?;
         encode(&mut self.out, kind, mask, payload);
         Ok(())
@@ -161,13 +161,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         {
             ping.as_mut().reset(Instant::now() + PING_EVERY);
             if self.out.is_empty() {
-                self.put(Kind::Ping, &[])?;
+                self.put(FrameKind::Ping, &[])?;
             }
         }
         if let Some(said) = self.decoder.take_ping()
             && self.out.is_empty()
         {
-            self.put(Kind::Pong, &said)?;
+            self.put(FrameKind::Pong, &said)?;
         }
         if !self.out.is_empty()
             && let Poll::Ready(written) = self.drain(cx)
@@ -208,7 +208,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
         let this = self.get_mut();
         ready!(this.drain(cx))?;
         let now = bytes.get(..MAX_PAYLOAD).unwrap_or(bytes);
-        this.put(Kind::Data, now)?;
+        this.put(FrameKind::Data, now)?;
         if let Poll::Ready(written) = this.drain(cx) {
             written?;
         }
@@ -225,7 +225,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
         let this = self.get_mut();
         if !this.has_closed {
             this.has_closed = true;
-            this.put(Kind::Close, &1000_u16.to_be_bytes())?;
+            this.put(FrameKind::Close, &1000_u16.to_be_bytes())?;
         }
         ready!(this.drain(cx))?;
         Pin::new(&mut this.inner).poll_shutdown(cx)
@@ -313,12 +313,12 @@ mod tests {
         let mut gateway = WebSocket::new(pipe, From::Client);
         let flood = tokio::spawn(async move {
             let mut ping = Vec::new();
-            encode(&mut ping, Kind::Ping, Some([1; 4]), &[b'x'; 125]);
+            encode(&mut ping, FrameKind::Ping, Some([1; 4]), &[b'x'; 125]);
             for _ in 0..10_000 {
                 noisy.write_all(&ping).await.unwrap();
             }
             let mut last = Vec::new();
-            encode(&mut last, Kind::Data, Some([1; 4]), b"!");
+            encode(&mut last, FrameKind::Data, Some([1; 4]), b"!");
             noisy.write_all(&last).await.unwrap();
             noisy
         });

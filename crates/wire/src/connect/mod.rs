@@ -145,12 +145,12 @@ impl CallError {
 
 /// A gateway's address, and, if another way leads there, the socket to dial instead of its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gateway {
+pub struct GatewayAddress {
     pub address: Address,
     pub dial: Option<SocketAddr>,
 }
 
-impl From<Address> for Gateway {
+impl From<Address> for GatewayAddress {
     fn from(address: Address) -> Self {
         Self { address, dial: None }
     }
@@ -193,13 +193,17 @@ pub(crate) struct Conversation {
 }
 
 impl Provisional {
-    pub async fn dial(gateway: &Gateway, expect: &Expect, own: Option<&OwnSvid>) -> Result<Self, CallError> {
+    pub async fn dial(gateway: &GatewayAddress, expect: &Expect, own: Option<&OwnSvid>) -> Result<Self, CallError> {
         let address = &gateway.address;
         let silent = |_| CallError::Silent { address: address.clone() };
         timeout(way::patience(&address.way), Self::dial_unbounded(gateway, expect, own)).await.map_err(silent)?
     }
 
-    async fn dial_unbounded(gateway: &Gateway, expect: &Expect, own: Option<&OwnSvid>) -> Result<Self, CallError> {
+    async fn dial_unbounded(
+        gateway: &GatewayAddress,
+        expect: &Expect,
+        own: Option<&OwnSvid>,
+    ) -> Result<Self, CallError> {
         let address = gateway.address.clone();
         let failed = |source| explain(source, &address, own.is_some());
         let stream = way::open(&address, gateway.dial).await.map_err(|why| no_way(why, &address))?;
@@ -348,7 +352,7 @@ impl Conversation {
     }
 
     /// With whoever answers there: what they say counts only as far as it is signed.
-    pub(crate) async fn with_anybody(gateway: &Gateway) -> Result<Self, CallError> {
+    pub(crate) async fn with_anybody(gateway: &GatewayAddress) -> Result<Self, CallError> {
         let address = gateway.address.clone();
         let silent = |_| CallError::Silent { address: address.clone() };
         let dial = async {

@@ -18,7 +18,7 @@ async fn answered_with(bytes: &'static [u8]) -> CallError {
         let _ = stream.read_to_end(&mut Vec::new()).await;
     });
     let expect = Expect::Pin(identity::id::Fingerprint::of_certificate(&[]));
-    let why = Provisional::dial(&Gateway::from(address), &expect, None).await.unwrap_err();
+    let why = Provisional::dial(&GatewayAddress::from(address), &expect, None).await.unwrap_err();
     answering.await.unwrap();
     why
 }

@@ -7,7 +7,7 @@ use identity::signers::SignersRef;
 use identity::time::Timestamp;
 use org::founding::Founding;
 use org::ledger::replica::Replica;
-use org::ledger::step::Step;
+use org::ledger::step::SignerStep;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +48,9 @@ pub struct KnownFile {
 
 impl Known {
     pub fn to_file(&self) -> KnownFile {
-        let seen =
-            |step: &&Step| Some(Seen { step: step.envelope.clone(), since: *self.replica.sights.get(&step.digest)? });
+        let seen = |step: &&SignerStep| {
+            Some(Seen { step: step.envelope.clone(), since: *self.replica.sights.get(&step.digest)? })
+        };
         KnownFile {
             schema: SCHEMA,
             founding: self.founding.envelope.clone(),

@@ -2,15 +2,18 @@
 
 use std::fmt;
 
-use identity::signers::SignerSet;
+use identity::id::Digest;
+use identity::signers::{SignerSet, Word};
 use identity::time::Timestamp;
 use org::ledger::signers::Frozen;
+use org::ledger::step::SignerStep;
 
 use crate::known::Known;
 
-/// What a person does about it.
-pub const WAY_OUT: &str =
-    "two of the recovery phrases settle it: freehold recover --signer NAME (a name that no signer had)";
+/// What people do about it.
+pub const WAY_OUT: &str = "whoever signs for each of them settles it together, at once: freehold signer settle; if they \
+                           cannot, two of the recovery phrases do, after the delay: freehold recover --signer NAME (a \
+                           name that no signer had)";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Freeze {
@@ -33,7 +36,10 @@ impl Freeze {
 }
 
 fn ends(known: &Known, frozen: &Frozen) -> Vec<(String, Timestamp)> {
-    frozen.pending.iter().filter_map(|(step, at)| Some((names(&known.step(*step)?.to), *at))).collect()
+    // What all of them signed waits for nothing, unless they signed twice: that leads nowhere.
+    let recovery = |step: &&SignerStep| step.word == Word::Recovery;
+    let end = |(step, at): &(Digest, Timestamp)| Some((names(&known.step(*step).filter(recovery)?.to), *at));
+    frozen.pending.iter().filter_map(end).collect()
 }
 
 /// The signers of a set, as a person reads them.
@@ -47,7 +53,11 @@ impl fmt::Display for Freeze {
         write!(f, "two signer sets claim one place ({rivals}) since {since}: nothing new is followed here")?;
         match self.ends.as_slice() {
             [] => write!(f, "; {WAY_OUT}"),
-            [(signers, at)] => write!(f, " until {at}, when the recovery keys settle it for {signers}"),
+            [(signers, at)] => write!(
+                f,
+                " until {at}, when the recovery keys settle it for {signers}; whoever signs for each of them can settle it \
+                 before: freehold signer settle"
+            ),
             several => {
                 let several: Vec<_> = several.iter().map(|(signers, at)| format!("{signers} at {at}")).collect();
                 write!(

@@ -15,7 +15,7 @@ use org::ledger::heads::HeadRecord;
 use org::ledger::heads::Held;
 use org::ledger::replica::Replica;
 use org::ledger::signers::{Frozen, InForce, Signers, Stance};
-use org::ledger::step::{Sights, Step};
+use org::ledger::step::{Sights, SignerStep};
 use org::suspend::suspended::mark;
 
 pub mod freeze;
@@ -28,7 +28,7 @@ pub use file::{KnownFile, Seen};
 #[derive(Debug, Clone)]
 pub struct Known {
     pub founding: Founding,
-    /// The steps from set 1 to `signers`.
+    /// The steps from set 1 to `signers`; where rivals signed one set together, to each of them, too.
     pub chain: Vec<Envelope>,
     /// The set that signed the head.
     pub signers: SignerSet,
@@ -54,7 +54,7 @@ const MOST_TOLD: usize = 1_024;
 impl Known {
     /// Takes a chain that was walked before, or that somebody vouches for who is believed.
     pub fn new(founding: Founding, chain: &[Envelope], head: &Envelope) -> Result<Self, BadKnowledge> {
-        let last = chain.last().map(|last| Step::read(founding.id, last)).transpose()?;
+        let last = chain.last().map(|last| SignerStep::read(founding.id, last)).transpose()?;
         let floor = last.map_or_else(|| founding.first_signers().as_ref(), |step| step.to.as_ref());
         Self::begin(founding, floor, chain, head, Timestamp::from_unix(0))
     }
@@ -157,7 +157,7 @@ impl Known {
         Roots::from_certificates(trusted.then(|| founders.into()).into_iter().collect())
     }
 
-    /// Every signer set from the first to the one in force.
+    /// Every signer set from the first to the one in force, with rivals that signed one together.
     pub fn signer_sets(&self) -> Vec<SignerSet> {
         let path = self.replica.path_to(self.signers.as_ref()).unwrap_or_default();
         std::iter::once(self.founding.first_signers()).chain(path.into_iter().map(|step| step.to.clone())).collect()
@@ -167,7 +167,7 @@ impl Known {
     /// beyond that a second successor is as late there as here.
     pub fn followed(&self) -> Sights {
         let floor = self.replica.basis.floor.map_or(1, |floor| floor.version);
-        let since = |step: &Step| match self.replica.sights.get(&step.digest) {
+        let since = |step: &SignerStep| match self.replica.sights.get(&step.digest) {
             Some(since) if step.to.version > floor => *since,
             Some(_) | None => Timestamp::from_unix(0),
         };
@@ -296,7 +296,7 @@ impl Known {
             Ok(body) => body,
             Err(why) => return BadHead::from(why).into(),
         };
-        let parted = |step: &&Step| {
+        let parted = |step: &&SignerStep| {
             let elsewhere = step.settles && !at.path.contains(&step.digest);
             let waits = at.pending.iter().any(|(waits, _)| *waits == step.digest);
             at.late.contains(&step.digest) || (elsewhere && !waits)
@@ -375,7 +375,7 @@ impl Known {
     }
 
     /// Recoveries of the set in force, or of one that follows it, which are not followed.
-    fn waiting(&self) -> impl Iterator<Item = (&Step, Timestamp)> {
+    fn waiting(&self) -> impl Iterator<Item = (&SignerStep, Timestamp)> {
         let steps = self.replica.steps.values();
         let waits = steps.filter(|step| {
             step.word == Word::Recovery
@@ -395,7 +395,7 @@ impl Known {
 
     /// The same, as they were signed.
     pub fn recoveries(&self) -> impl Iterator<Item = Seen> {
-        let seen = |step: &Step| Some((step.envelope.clone(), *self.replica.sights.get(&step.digest)?));
+        let seen = |step: &SignerStep| Some((step.envelope.clone(), *self.replica.sights.get(&step.digest)?));
         self.waiting().filter_map(move |(step, _)| seen(step).map(|(step, since)| Seen { step, since }))
     }
 
@@ -417,8 +417,13 @@ impl Known {
         self.frozen(now).map(|frozen| frozen.rivals).unwrap_or_default()
     }
 
+    /// A set to which signatures lead, whatever became of it.
+    pub fn set(&self, id: Digest) -> Option<SignerSet> {
+        self.replica.sets().remove(&id)
+    }
+
     /// A step that was seen here, whatever became of it.
-    pub fn step(&self, digest: Digest) -> Option<&Step> {
+    pub fn step(&self, digest: Digest) -> Option<&SignerStep> {
         self.replica.steps.get(&digest)
     }
 
@@ -439,8 +444,8 @@ fn few(ground: &Ground) -> BTreeSet<Digest> {
 }
 
 /// Each after those that it may follow: whose signatures count is known then.
-fn in_order(replica: &Replica) -> Vec<&Step> {
-    let mut steps: Vec<&Step> = replica.steps.values().collect();
+fn in_order(replica: &Replica) -> Vec<&SignerStep> {
+    let mut steps: Vec<&SignerStep> = replica.steps.values().collect();
     steps.sort_by_key(|step| step.to.version);
     steps
 }

@@ -9,7 +9,7 @@ use identity::time::Seconds;
 
 use super::*;
 use crate::known::freeze::Freeze;
-use crate::scene::{NOW, head, known, quorum, sealed};
+use crate::scene::{NOW, head, key, known, quorum, sealed};
 
 /// The next set on its predecessor's word.
 fn succession(of: &SignerSet, next: &str, by: &str) -> (Envelope, SignerSet) {
@@ -326,6 +326,45 @@ fn a_machine_that_went_by_one_of_two_sets_for_a_delay_is_told_that_others_did_no
     // An older head alone is still one.
     let older = home.advance(&[], Some(&known.head_envelope), late).unwrap_err();
     assert!(matches!(older, BadKnowledge::Head(BadHead::OtherSigners { .. })), "{older}");
+}
+
+/// What all who claim one place sign together, and the set that it names.
+fn agreed(rivals: [&SignerSet; 2], next: &str, by: &[&str]) -> (Envelope, SignerSet) {
+    let (version, quorum) = (rivals[0].version + 1, quorum(next));
+    let set = SignerSet::later(rivals[0].org, version, quorum.clone());
+    let body = Succession { version, previous: rivals[0].id, also: vec![rivals[1].id], quorum, head: None };
+    let mut envelope = sealed(Some(set.org), &body, by[0]);
+    for name in &by[1..] {
+        envelope.sign(&key(name)).unwrap();
+    }
+    (envelope, set)
+}
+
+#[test]
+fn a_set_that_all_rivals_signed_leads_a_machine_on_at_once_whatever_it_went_by() {
+    let known = known();
+    let ((one, bens), (other, evas)) =
+        (succession(&known.signers, "ben", "ann"), succession(&known.signers, "eva", "ann"));
+    let (agreed_on, third) = agreed([&bens, &evas], "zoe", &["ben", "eva"]);
+    let (chain, next) = ([one.clone(), other.clone(), agreed_on.clone()], head(&third, 3, "zoe"));
+    let home = known.advance(std::slice::from_ref(&one), Some(&head(&bens, 2, "ben")), NOW).unwrap();
+    let why = home.advance(&chain[..2], Some(&known.head_envelope), NOW).unwrap_err();
+    let frozen = home.heed(&why, NOW).unwrap();
+    let (half, _) = agreed([&bens, &evas], "zoe", &["eva"]);
+    let why = frozen.advance(&[one, other, half], Some(&next), NOW).unwrap_err();
+    assert!(matches!(why, BadKnowledge::Frozen { .. }), "one of them alone: {why}");
+    // One that stands still, one that went by one of them until now or for long, and one that heard of nothing.
+    let late = NOW + Seconds::DAY.times(9);
+    for (before, now) in [(&frozen, NOW), (&home, NOW), (&home, late), (&known, late)] {
+        let moved = before.advance(&chain, Some(&next), now).unwrap();
+        assert_eq!((&moved.signers, moved.frozen(now)), (&third, None));
+        // Whoever is given what it has, by its card or for a ledger, comes to the same.
+        let moved = Known::from_file(moved.to_file()).unwrap();
+        assert_eq!((moved.chain.len(), moved.followed().len()), (3, 3));
+        let begun = Known::new(known.founding.clone(), &moved.chain, &moved.head_envelope).unwrap();
+        assert_eq!((&begun.signers, begun.chain == moved.chain), (&third, true));
+    }
+    assert!(frozen.set(bens.id).is_some() && frozen.set(third.id).is_none());
 }
 
 #[test]

@@ -33,7 +33,7 @@ const SUSPENSIONS: &str = "suspensions.json";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Index {
+pub struct TreeIndex {
     pub freehold_tree: u32,
     pub org: OrgName,
     pub org_id: OrgId,
@@ -149,7 +149,7 @@ fn bound(org: OrgId, node_key: Digest, root: Option<Digest>) -> Vec<u8> {
 pub fn files(known: &Known, contents: &Contents) -> Result<BTreeMap<String, Vec<u8>>, NotWritten> {
     let (folder, head) = (known.head.digest, &known.head.head);
     let org = known.founding.record.name.clone();
-    let index = Index { freehold_tree: LAYOUT, org, org_id: known.org(), head: head.version, folder };
+    let index = TreeIndex { freehold_tree: LAYOUT, org, org_id: known.org(), head: head.version, folder };
     let mut files: BTreeMap<String, Vec<u8>> = [(INDEX.to_owned(), serde_json::to_vec_pretty(&index)?)].into();
     let mut add = |name: &str, bytes: Vec<u8>| files.insert(format!("{folder}/{name}"), bytes);
     add(FOUNDING, serde_json::to_vec(&known.founding.envelope)?);
@@ -224,13 +224,13 @@ impl Reader<'_> {
         }
     }
 
-    fn index<E: std::error::Error + 'static>(&self, bytes: Option<Vec<u8>>) -> Result<Index, BadTree<E>> {
+    fn index<E: std::error::Error + 'static>(&self, bytes: Option<Vec<u8>>) -> Result<TreeIndex, BadTree<E>> {
         let bytes = bytes.ok_or(BadTree::NoTree)?;
         let Marked { freehold_tree } = lenient(&bytes)?;
         if freehold_tree > LAYOUT {
             return Err(BadTree::NewerLayout { found: freehold_tree });
         }
-        let index: Index = parse((INDEX.to_owned(), bytes))?;
+        let index: TreeIndex = parse((INDEX.to_owned(), bytes))?;
         if index.org_id == self.known.org() { Ok(index) } else { Err(BadTree::OtherOrg(index.org)) }
     }
 
@@ -252,7 +252,7 @@ impl Reader<'_> {
         Ok(Listed { listing, digest, manifest: manifest.0 })
     }
 
-    const fn behind<E: std::error::Error + 'static>(&self, index: &Index) -> BadTree<E> {
+    const fn behind<E: std::error::Error + 'static>(&self, index: &TreeIndex) -> BadTree<E> {
         BadTree::Behind { found: index.head, known: self.known.head.head.version }
     }
 }

@@ -14,7 +14,7 @@ use identity::time::{Seconds, Timestamp};
 use keys::{Opening, Sealing};
 use operate::backup::{BackupError, Contents};
 use serde::Serialize;
-use terminal::failure::{Exit, Failure};
+use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
 use terminal::table::{or_dash, table};
 
@@ -175,7 +175,7 @@ impl Verify {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("the backup `{}` does not hold", self.file.display());
         let with = self.opening.get(&doing, &self.file)?;
-        let name = ground::random::bytes::<16>().map_err(|why| Failure::new(&doing, &why))?;
+        let name = ground::random::bytes::<16>().during(&doing)?;
         let scratch = std::env::temp_dir().join(format!("freehold-verify-{}", identity::text::hex(&name)));
         let report = check::check(&self.file, &with, scratch).map_err(|why| check_failure(&doing, &why))?;
         show(common.json, &report, || format!("{}\nall of it holds", describe(&report)));

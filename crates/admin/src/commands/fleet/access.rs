@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use identity::principal::Name;
-use manifest::access::{Answer, BadQuestion, Who, matrix, may};
+use manifest::access::{AccessAnswer, BadAccessQuestion, Who, matrix, may};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
@@ -43,7 +43,7 @@ pub struct Access {
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(flatten)]
-    answer: &'a Answer,
+    answer: &'a AccessAnswer,
     words: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Access {
     }
 }
 
-fn answer(common: &Common, answer: &Answer) -> Result<(), Failure> {
+fn answer(common: &Common, answer: &AccessAnswer) -> Result<(), Failure> {
     let words: Vec<String> = answer.why.iter().map(ToString::to_string).collect();
     let at = answer.at.as_ref().map(|at| format!(" from `{at}`")).unwrap_or_default();
     let (yes, may) = if answer.allowed { ("yes", "may") } else { ("no", "may not") };
@@ -79,12 +79,12 @@ fn answer(common: &Common, answer: &Answer) -> Result<(), Failure> {
     if answer.allowed { Ok(()) } else { Err(Failure::refused(said, reason)) }
 }
 
-fn bad_question(doing: &str, why: &BadQuestion) -> Failure {
+fn bad_question(doing: &str, why: &BadAccessQuestion) -> Failure {
     let hint = match why {
-        BadQuestion::NotWho(_) => "for example: freehold access alice@laptop wiki",
-        BadQuestion::NoSuch(_) => "see all names: freehold access --matrix; ask about any machine: node/NAME",
-        BadQuestion::OtherOrg { .. } => "name the fleet of that org: freehold access WHO WHAT DIR",
-        BadQuestion::NoService(_) => "see all services: freehold access --matrix",
+        BadAccessQuestion::NotWho(_) => "for example: freehold access alice@laptop wiki",
+        BadAccessQuestion::NoSuch(_) => "see all names: freehold access --matrix; ask about any machine: node/NAME",
+        BadAccessQuestion::OtherOrg { .. } => "name the fleet of that org: freehold access WHO WHAT DIR",
+        BadAccessQuestion::NoService(_) => "see all services: freehold access --matrix",
     };
     Failure::new(doing, why).hint(hint).exit(Exit::Usage)
 }

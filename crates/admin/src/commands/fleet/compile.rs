@@ -7,10 +7,10 @@ use ground::file;
 use identity::id::Digest;
 use identity::members::Leaf;
 use manifest::compile::{HeldBack, MemberKnown, compile};
-use manifest::emit::{INDEX, Index, emit};
+use manifest::emit::{CompiledIndex, INDEX, emit};
 use manifest::stored::SCHEMA;
 use serde::Serialize;
-use terminal::failure::{Exit, Failure};
+use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
 
 use crate::commands::fleet::check::read_fleet;
@@ -69,7 +69,7 @@ impl Compile {
         let files = emit(&fleet, &compiled, self.schema);
         let ours = |folder: &Path| {
             let index = file::read(&folder.join(INDEX)).ok();
-            index.is_some_and(|bytes| serde_json::from_slice::<Index>(&bytes).is_ok())
+            index.is_some_and(|bytes| serde_json::from_slice::<CompiledIndex>(&bytes).is_ok())
         };
         tree::replace(&self.out, &files, ours).map_err(|why| {
             Failure::new(doing, &why).hint("name a folder that is not there yet, is empty, or was made by this command")
@@ -125,7 +125,7 @@ fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 fn members(path: &Path, doing: &str) -> Result<Vec<MemberKnown>, Failure> {
-    let bytes = file::read(path).map_err(|why| Failure::new(doing, &why))?;
+    let bytes = file::read(path).during(doing)?;
     serde_json::from_slice(&bytes).map_err(|why| {
         Failure::usage(doing, format!("`{}` is not a list of members: {why}", path.display()))
             .hint(r#"[{"name": "alpha", "node_key": "<64 hex digits>", "admission": "<64 hex digits>"}]"#)

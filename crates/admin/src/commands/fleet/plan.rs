@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ground::file::Access;
+use ground::file::FileAccess;
 use operate::publish::plan;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use terminal::show::show;
 
 use crate::commands::fleet::check::read_fleet;
@@ -40,8 +40,8 @@ impl Plan {
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
         if let Some(file) = &self.save_members {
             let members: Vec<_> = prepared.members.iter().map(|member| &member.known).collect();
-            let json = serde_json::to_vec_pretty(&members).map_err(|why| Failure::new(doing, &why))?;
-            ground::file::write(file, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
+            let json = serde_json::to_vec_pretty(&members).during(doing)?;
+            ground::file::write(file, &json, FileAccess::Readable).during(doing)?;
         }
         let git = planning::git_state(folder.root(), true, doing)?;
         show(common.json, &planning::as_facts(&session, &prepared), || {

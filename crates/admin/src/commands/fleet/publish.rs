@@ -14,14 +14,13 @@ use operate::publish::plan;
 use operate::publish::plan::Prepared;
 use operate::publish::watch::Watch;
 use operate::session::Session;
-use operate::session::stage::stage;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::fleet::check::read_fleet;
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::planning;
 use crate::tree;
 use crate::waiting::{self, Left, Waiting, foretell, leave, leave_more};
@@ -85,9 +84,7 @@ impl Publish {
         {
             return write_tree(common, &mut session, to).await;
         }
-        prepared.check_gone(&self.how.without).map_err(|why| failure(doing, &why))?;
-        foretell(common, &mut session, self.how.yes).await;
-        confirm(self.how.yes, doing, "Publish it?")?;
+        prepared.check_gone(&self.how.without).during(doing)?;
         let draft = FleetDraft {
             planned_on: prepared.root_before(),
             fleet: git.fleet,
@@ -95,14 +92,16 @@ impl Publish {
             svid_life: fleet.org.svid_life,
             closes: prepared.patterns.closes.keys().copied().collect(),
         };
-        let staged = stage(&mut session, &prepared.compiled, planning::progress("handing in:")).await;
-        staged.map_err(|why| failure(doing, &why))?;
-        let made = heads::publish(&mut session, &keys, &prepared.compiled, &draft)
-            .await
-            .map_err(|why| failure(doing, &why))?;
+        foretell(common, &mut session, self.how.yes, |session, now| {
+            Ok(heads::fleet_head(session, &prepared.compiled, &draft, now)?.roll)
+        })
+        .await;
+        confirm(self.how.yes, doing, "Publish it?")?;
+        let progress = planning::progress("handing in:");
+        let made = heads::publish(&mut session, &keys, &prepared.compiled, &draft, progress).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let opened = patterns::open(&mut session, &keys, &prepared.patterns).await;
-        let opened = opened.map_err(|why| failure("it is published, but its patterns are not open", &why))?;
+        let opened = opened.during("it is published, but its patterns are not open")?;
         let patterns = leave_more(common, doing, &session.known, &opened)?;
         let sent = pending.waiting().is_none();
         let outcome = Outcome { doing, head: made.what, pending, patterns, prepared, how: self.how };
@@ -139,11 +138,11 @@ async fn write_tree(common: &Common, session: &mut Session, to: &Path) -> Result
 async fn store_tree(session: &mut Session, to: &Path) -> Result<(), Failure> {
     let doing = format!("could not write the tree to `{}`", to.display());
     let contents = operate::publish::tree::tree(session, clock::now(), planning::progress("sealing:")).await;
-    let contents = contents.map_err(|why| failure(&doing, &why))?;
+    let contents = contents.during(&doing)?;
     let files = wire::tree::files(&session.known, &contents).map_err(|why| Failure::new(&doing, &why))?;
     let ours = |folder: &Path| {
         let index = ground::file::read(&folder.join(wire::tree::INDEX)).ok();
-        index.is_some_and(|bytes| serde_json::from_slice::<wire::tree::Index>(&bytes).is_ok())
+        index.is_some_and(|bytes| serde_json::from_slice::<wire::tree::TreeIndex>(&bytes).is_ok())
     };
     tree::replace(to, &files, ours).map_err(|why| {
         Failure::new(&doing, &why).hint("name a folder that is not there yet, is empty, or was made by this command")
@@ -196,7 +195,7 @@ pub async fn finish(common: &Common, session: &mut Session, outcome: Outcome<'_>
         let (since, offered) = (head.issued_at.min(clock::now()), &prepared.compiled);
         let mut watch = Watch::new(head.version, since, &offered.leaves, &offered.manifests, prepared.last_seen());
         let seen = watching::watch(session, &mut watch, how.wait, common.json).await;
-        fates = seen.map_err(|why| failure("it is published, but could not be watched", &why))?;
+        fates = seen.during("it is published, but could not be watched")?;
     }
     let fleet = head.fleet.as_ref();
     let text = |hash: Option<&identity::head::GitHash>| hash.map(ToString::to_string);

@@ -2,13 +2,12 @@
 
 use clap::Args;
 use operate::publish::{plan, rollback};
-use operate::session::stage::stage;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::fleet::publish::{How, Outcome, finish};
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::planning;
 use crate::waiting::{foretell, leave};
 
@@ -38,7 +37,7 @@ impl Rollback {
             return self.look(common, doing).await;
         }
         let (mut session, keys) = common.signing_session(doing).await?;
-        let to = rollback::head_before(&mut session, self.to).await.map_err(|why| failure(doing, &why))?;
+        let to = rollback::head_before(&mut session, self.to).await.during(doing)?;
         let Some(root) = to.members else {
             return Err(Failure::refused(doing, format!("head {} published no fleet", to.version)));
         };
@@ -50,13 +49,15 @@ impl Rollback {
             eprintln!("back to what head {} said, of {}{commit}", to.version, to.issued_at);
             eprintln!("{}", planning::in_words(&session, &prepared));
         }
-        prepared.check_gone(&self.how.without).map_err(|why| failure(doing, &why))?;
-        foretell(common, &mut session, self.how.yes).await;
+        prepared.check_gone(&self.how.without).during(doing)?;
+        foretell(common, &mut session, self.how.yes, |session, now| {
+            Ok(rollback::head_back(session, &prepared.compiled, &to, prepared.root_before(), now)?.roll)
+        })
+        .await;
         confirm(self.how.yes, doing, "Go back to it?")?;
-        let staged = stage(&mut session, &prepared.compiled, planning::progress("handing in:")).await;
-        staged.map_err(|why| failure(doing, &why))?;
-        let made = rollback::roll_back(&mut session, &keys, &prepared.compiled, &to, prepared.root_before()).await;
-        let made = made.map_err(|why| failure(doing, &why))?;
+        let (before, progress) = (prepared.root_before(), planning::progress("handing in:"));
+        let made = rollback::roll_back(&mut session, &keys, &prepared.compiled, &to, before, progress).await;
+        let made = made.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         finish(
             common,
@@ -69,7 +70,7 @@ impl Rollback {
     /// Nothing is signed.
     async fn look(&self, common: &Common, doing: &str) -> Result<(), Failure> {
         let mut session = common.session(doing).await?;
-        let to = rollback::head_before(&mut session, self.to).await.map_err(|why| failure(doing, &why))?;
+        let to = rollback::head_before(&mut session, self.to).await.during(doing)?;
         let root = to.members.ok_or_else(|| Failure::refused(doing, "that head published no fleet"))?;
         let prepared = plan::rollback(&mut session, root, planning::progress("folding entries:")).await;
         let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;

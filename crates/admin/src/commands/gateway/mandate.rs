@@ -14,7 +14,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::waiting::{Left, foretell, leave, told};
 
 #[derive(Debug, Subcommand)]
@@ -127,10 +127,12 @@ impl Change {
         if !common.json {
             eprintln!("{}", in_words(&MandateTold::from(&next)));
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell(common, &mut session, self.yes, |session, now| {
+            Ok(mandate::draft(session, &self.node, &wish, now)?.roll())
+        })
+        .await;
         confirm(self.yes, &doing, "Sign it?")?;
-        let made =
-            mandate::change(&mut session, &keys, &self.node, &wish).await.map_err(|why| failure(&doing, &why))?;
+        let made = mandate::change(&mut session, &keys, &self.node, &wish).await.during(&doing)?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let result = Changed { mandate: MandateTold::from(&made.what), pending };
         show(common.json, &result, || told(result.pending.waiting(), || "in force".to_owned()));

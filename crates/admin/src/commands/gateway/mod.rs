@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use ground::clock;
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use identity::envelope::Envelope;
 use identity::head::{Mandate, TrustLine, TrustState};
 use identity::principal::NodeName;
@@ -31,9 +31,9 @@ use terminal::show::show;
 use terminal::table::{or_dash, table};
 use wire::control::PeerView;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::rooting::certify_new;
-use crate::waiting::{Left, foretell, foretell_of, leave, told};
+use crate::waiting::{Left, foretell, leave, told};
 
 #[derive(Debug, Subcommand)]
 pub enum GatewayCommand {
@@ -114,7 +114,7 @@ impl Add {
             .map_err(|why| Failure::failed(doing, format!("`{}` is no request: {why}", self.request.display())))?;
         let (mut session, keys) = common.signing_session(doing).await?;
         let checked = gateway::check_request(&mut session, &request).await;
-        let (checked, node) = checked.map_err(|why| failure(doing, &why))?;
+        let (checked, node) = checked.during(doing)?;
         let wish = GatewayWish { names: self.names, svid_ttl: self.svid_ttl, lasts: self.lasts };
         let mandate = gateway::mandate_for(&session.known, &checked, &wish, clock::now())
             .map_err(|why| failure(doing, &why.into()))?;
@@ -126,21 +126,22 @@ impl Add {
             return Err(Failure::failed(doing, format!("`{}` is there already", out.display()))
                 .hint("move it away, or choose another name: --out FILE"));
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell(common, &mut session, self.yes, |session, now| {
+            Ok(gateway::draft_addition(session, &checked, &wish, now)?.roll())
+        })
+        .await;
         confirm(self.yes, doing, "Make it a gateway?")?;
-        let mut papers =
-            gateway::papers::requested(&mut session, &checked).await.map_err(|why| failure(doing, &why))?;
+        let mut papers = gateway::papers::requested(&mut session, &checked).await.during(doing)?;
         let absent = certify_new(common, &session, self.roots, (&mandate.gateway, &mut papers), doing)?;
         for line in absent.iter().filter(|_| !common.json) {
             eprintln!("{}", without_root(&mandate.gateway, line));
         }
-        let made =
-            gateway::add(&mut session, &keys, &checked, &wish, &papers).await.map_err(|why| failure(doing, &why))?;
+        let made = gateway::add(&mut session, &keys, &checked, &wish, &papers).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let (mandate, grant) = made.what;
         let grant = grant.ok_or_else(|| renew::no_certificate(doing))?;
         let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
-        file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
+        file::write(&out, &json, FileAccess::Readable).map_err(|why| Failure::new(doing, &why))?;
         let result = Added {
             gateway: mandate.gateway.to_string(),
             addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
@@ -229,8 +230,8 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the gateways";
         let mut session = common.session(doing).await?;
-        let peers = gateway::peers(&mut session).await.map_err(|why| failure(doing, &why))?;
-        let nodes = operate::node::all(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let peers = gateway::peers(&mut session).await.during(doing)?;
+        let nodes = operate::node::all(&mut session).await.during(doing)?;
         let gateways: Vec<_> = session
             .known
             .head
@@ -326,7 +327,7 @@ impl Move {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not move to `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let made = gateway::move_first(&mut session, &keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
+        let made = gateway::move_first(&mut session, &keys, &self.node).await.during(&doing)?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let mut not_yet = Vec::new();
         if pending.waiting().is_none() {
@@ -362,7 +363,7 @@ async fn watch(
     let until = Instant::now() + Duration::from_secs(wait.0);
     let mut told = usize::MAX;
     loop {
-        let not_yet = gateway::not_yet_at(session, version).await.map_err(|why| failure(doing, &why))?;
+        let not_yet = gateway::not_yet_at(session, version).await.during(doing)?;
         if not_yet.is_empty() || Instant::now() >= until {
             return Ok(not_yet);
         }
@@ -406,7 +407,7 @@ impl Remove {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not remove the gateway `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let peers = gateway::peers(&mut session).await.map_err(|why| failure(&doing, &why))?;
+        let peers = gateway::peers(&mut session).await.during(&doing)?;
         if !common.json {
             let peer = peers.iter().find(|peer| peer.gateway == self.node);
             let apart = peer.filter(|peer| peer.problem.is_some() || peer.last_exchange.is_none() || peer.behind > 0);
@@ -423,10 +424,12 @@ impl Remove {
                 self.node
             );
         }
-        foretell_of(common, &mut session, self.yes, |session, now| gateway::draft_removal(session, &self.node, now))
-            .await;
+        foretell(common, &mut session, self.yes, |session, now| {
+            Ok(gateway::draft_removal(session, &self.node, now)?.roll)
+        })
+        .await;
         confirm(self.yes, &doing, "Remove it?")?;
-        let made = gateway::remove(&mut session, &keys, &self.node).await.map_err(|why| failure(&doing, &why))?;
+        let made = gateway::remove(&mut session, &keys, &self.node).await.during(&doing)?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let result = Removed { gateway: self.node.to_string(), head: made.what.version, pending };
         show(common.json, &result, || {

@@ -13,7 +13,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::waiting::{Left, leave, told};
 
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ impl Refresh {
             Some(detour) => around::go(&mut session, &keys, detour).await,
             None => heads::refresh(&mut session, &keys).await,
         };
-        let made = made.map_err(|why| failure(doing, &why))?;
+        let made = made.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let head = made.what;
         let refreshed = Refreshed {
@@ -91,7 +91,7 @@ impl Refresh {
     /// Shown first, and asked.
     async fn plan(&self, common: &Common, session: &mut Session, doing: &str) -> Result<Option<Detour>, Failure> {
         let Some(said) = &self.around else { return Ok(None) };
-        let detour = around::plan(session, said, clock::now()).await.map_err(|why| failure(doing, &why))?;
+        let detour = around::plan(session, said, clock::now()).await.during(doing)?;
         if !common.json {
             eprintln!("{}", in_words(&detour));
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use gateway::store::folder::GatewayFolder;
 use ground::clock;
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use operate::gateway::mandate;
@@ -20,7 +20,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use super::named;
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::rooting::certify_lacking;
 use crate::waiting::{Left, leave, told};
 
@@ -99,7 +99,7 @@ impl Renew {
         papers: &Papers,
         doing: &str,
     ) -> Result<Option<String>, Failure> {
-        let grant = papers::renewal(session, &self.node, papers).map_err(|why| failure(doing, &why))?;
+        let grant = papers::renewal(session, &self.node, papers).during(doing)?;
         let Some(grant) = grant else {
             return Err(no_certificate(doing));
         };
@@ -110,7 +110,7 @@ impl Renew {
         }
         let out = self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}.grant", self.node)));
         let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
-        file::write(&out, &json, Access::Readable).map_err(|why| Failure::new(doing, &why))?;
+        file::write(&out, &json, FileAccess::Readable).map_err(|why| Failure::new(doing, &why))?;
         Ok(Some(out.display().to_string()))
     }
 }

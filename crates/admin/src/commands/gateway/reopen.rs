@@ -10,8 +10,8 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::home::{Common, failure};
-use crate::waiting::{Left, foretell_of, leave, told};
+use crate::home::{Common, During};
+use crate::waiting::{Left, foretell, leave, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -99,13 +99,14 @@ impl Reopen {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not reopen `{}`", self.node);
         let (mut session, keys) = common.signing_session_on(&doing, true).await?;
-        let reopening = reopen::look(&mut session, &self.node).await.map_err(|why| failure(&doing, &why))?;
+        let reopening = reopen::look(&mut session, &self.node).await.during(&doing)?;
         if !common.json {
             eprintln!("{}", in_words(&reopening));
         }
-        foretell_of(common, &mut session, self.yes, |session, now| reopen::draft(session, &reopening, now)).await;
+        foretell(common, &mut session, self.yes, |session, now| Ok(reopen::draft(session, &reopening, now)?.roll))
+            .await;
         confirm(self.yes, &doing, "End its chain, and have it begin another?")?;
-        let made = reopen(&mut session, &keys, &reopening).await.map_err(|why| failure(&doing, &why))?;
+        let made = reopen(&mut session, &keys, &reopening).await.during(&doing)?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let result = Reopened::of(reopening, made.what.version, pending);
         show(common.json, &result, || {

@@ -13,7 +13,7 @@ use identity::time::Seconds;
 use ipnet::IpNet;
 use operate::invite;
 use operate::invite::InviteWish;
-use operate::invite::kinds::{Kind, Terms};
+use operate::invite::kinds::{InviteChoice, InviteTerms};
 use org::invite::carried::{BUNDLE, JoinBundle, JoinRequest};
 use org::invite::{Approval, InviteKind, Uses};
 use serde::Serialize;
@@ -23,7 +23,7 @@ use terminal::show::show;
 use zeroize::Zeroizing;
 
 use crate::commands::invite::terms::{check_free, write_new};
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::waiting::{Left, Waiting, leave};
 
 #[derive(Debug, Subcommand)]
@@ -61,7 +61,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn wish(self, name: &NodeName, kind: Kind, doing: &str) -> Result<InviteWish, Failure> {
+    fn wish(self, name: &NodeName, kind: InviteChoice, doing: &str) -> Result<InviteWish, Failure> {
         let only = name.as_str().parse().map_err(|_| Failure::usage(doing, "not a node's name"))?;
         Ok(InviteWish {
             at: Vec::new(),
@@ -75,7 +75,7 @@ impl Bounds {
             files: BTreeSet::new(),
             approval: Approval::None,
             approvers: 1,
-            terms: Terms::of(kind),
+            terms: InviteTerms::of(kind),
         })
     }
 }
@@ -150,7 +150,7 @@ impl Issue {
             (None, Some(path)) => Passphrase::from_file(path).map_err(|why| failed(&why))?,
             (None, None) => Passphrase::ask_new("passphrase for the bundle").map_err(|why| failed(&why))?,
         };
-        let wish = self.bounds.wish(&self.name, Kind::Bundle, &doing)?;
+        let wish = self.bounds.wish(&self.name, InviteChoice::Bundle, &doing)?;
         let told = make(common, (&self.name, &wish), (&out, Some(&passphrase)), &doing).await?;
         let told = Told { passphrase: drawn.map(|drawn| drawn.to_string()), ..told };
         show(common.json, &told, || told.in_words());
@@ -175,7 +175,7 @@ async fn make(
     doing: &str,
 ) -> Result<Told, Failure> {
     let (mut session, keys) = common.signing_session(doing).await?;
-    let made = invite::create(&mut session, &keys, wish).await.map_err(|why| failure(doing, &why))?;
+    let made = invite::create(&mut session, &keys, wish).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
     let (invite, code) = made.what;
     let text = JoinBundle { code, name: name.clone() }.encode();
@@ -229,7 +229,7 @@ impl Sign {
             eprintln!("{}", ground::plain::plain(&in_words(&request, &name)));
         }
         confirm(self.yes, &doing, "Let this machine in?")?;
-        let wish = self.bounds.wish(&name, Kind::Machine(request.node_key), &doing)?;
+        let wish = self.bounds.wish(&name, InviteChoice::Machine(request.node_key), &doing)?;
         let told = make(common, (&name, &wish), (&self.out, None), &doing).await?;
         show(common.json, &told, || told.in_words());
         Ok(())

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ground::clock;
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use operate::invite::landing::Landing as Page;
 use serde::Serialize;
 use terminal::failure::Failure;
@@ -41,7 +41,7 @@ impl Landing {
         let path = self.out.join("index.html");
         let write = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         std::fs::create_dir_all(&self.out).map_err(|why| write(&why))?;
-        file::write(&path, page.html().as_bytes(), Access::Readable).map_err(|why| write(&why))?;
+        file::write(&path, page.html().as_bytes(), FileAccess::Readable).map_err(|why| write(&why))?;
         let told = Told { file: path.display().to_string(), org: page.org, org_id: page.id };
         show(common.json, &told, || format!("wrote `{}` for `{}` ({})", told.file, told.org, told.org_id));
         Ok(())

@@ -17,7 +17,7 @@ use ledger::views::InviteView;
 use operate::invite;
 use operate::invite::InviteWish;
 use operate::invite::line;
-use operate::invite::line::{Kit, Line};
+use operate::invite::line::{JoinLine, Kit};
 use operate::session::{OperateError, Session};
 use operate::trust::stranded::Stranded;
 use operate::trust::stranded::stranded;
@@ -32,8 +32,8 @@ use wire::control::Reuse;
 use crate::commands::invite::terms::{TermsArgs, warn_of_low};
 use crate::commands::invite::waive::{Approve, Waivers};
 use crate::handing::{Handed, Handing};
-use crate::home::{Common, failure};
-use crate::waiting::{self, Left, Waiting, foretell_of, leave};
+use crate::home::{Common, During};
+use crate::waiting::{self, Left, Waiting, foretell, leave};
 
 #[derive(Debug, Subcommand)]
 pub enum InviteCommand {
@@ -126,7 +126,7 @@ impl Create {
         let doing = "could not create an invite";
         let wanted = self.terms.wanted(self.names, (self.uses, self.ttl), doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
-        let kit = line::kit(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let kit = line::kit(&mut session).await.during(doing)?;
         let handing = if wanted.is_key() { self.handing.into_file() } else { self.handing };
         handing.check(kit.is_some(), doing)?;
         let wish = InviteWish {
@@ -143,13 +143,13 @@ impl Create {
             approvers: wanted.approvers,
             terms: wanted.terms,
         };
-        let made = invite::create(&mut session, &keys, &wish).await.map_err(|why| failure(doing, &why))?;
+        let made = invite::create(&mut session, &keys, &wish).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let (invite, code) = made.what;
         let (gateways, code) = (code.gateways.clone(), code.encode());
         // If there is but one name to take, nobody need type it.
         let name = if let [only] = invite.names.as_slice() { only.only() } else { None };
-        let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
+        let line = JoinLine { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
         if invite.kind == InviteKind::Pattern && !common.json {
             warn_of_low(invite.approval);
         }
@@ -194,8 +194,8 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the invites";
         let mut session = common.session(doing).await?;
-        let invites = invite::all(&mut session).await.map_err(|why| failure(doing, &why))?;
-        let invites = Seen::all(&mut session, invites).await.map_err(|why| failure(doing, &why))?;
+        let invites = invite::all(&mut session).await.during(doing)?;
+        let invites = Seen::all(&mut session, invites).await.during(doing)?;
         let told: Vec<_> = invites.iter().map(told).collect();
         show(common.json, &told, || {
             let row = |seen: &Seen| {
@@ -296,8 +296,8 @@ impl Show {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not show the invite `{}`", self.invite);
         let mut session = common.session(&doing).await?;
-        let invite = invite::find(&mut session, &self.invite).await.map_err(|why| failure(&doing, &why))?;
-        let seen = Seen::all(&mut session, vec![invite]).await.map_err(|why| failure(&doing, &why))?;
+        let invite = invite::find(&mut session, &self.invite).await.during(&doing)?;
+        let seen = Seen::all(&mut session, vec![invite]).await.during(&doing)?;
         for seen in &seen {
             show(common.json, &told(seen), || in_words(seen));
         }
@@ -367,7 +367,7 @@ impl Revoke {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not revoke the invite `{}`", self.invite);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let invite = invite::find(&mut session, &self.invite).await.map_err(|why| failure(&doing, &why))?;
+        let invite = invite::find(&mut session, &self.invite).await.during(&doing)?;
         if invite.revoked {
             return Err(Failure::refused(&doing, "it is already revoked"));
         }
@@ -379,10 +379,12 @@ impl Revoke {
                 invite.joined.len()
             );
         }
-        foretell_of(common, &mut session, self.yes, |session, now| invite::draft_revocation(session, invite.id, now))
-            .await;
+        foretell(common, &mut session, self.yes, |session, now| {
+            Ok(invite::draft_revocation(session, invite.id, now)?.roll)
+        })
+        .await;
         confirm(self.yes, &doing, "Revoke it?")?;
-        let made = invite::revoke(&mut session, &keys, invite.id).await.map_err(|why| failure(&doing, &why))?;
+        let made = invite::revoke(&mut session, &keys, invite.id).await.during(&doing)?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let head = made.what.version;
         let result = RevokedTold { id: invite.id.to_string(), revoked: pending.waiting().is_none(), head, pending };

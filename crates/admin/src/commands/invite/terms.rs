@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use ground::file::{self, Access, FileError};
+use ground::file::{self, FileAccess, FileError};
 use identity::principal::glob::NameGlob;
 use identity::principal::host::HostGlob;
 use identity::time::Seconds;
-use operate::invite::kinds::{Kind, TTL, TTL_WITH_A_PERSON, Terms};
+use operate::invite::kinds::{InviteChoice, InviteTerms, TTL, TTL_WITH_A_PERSON};
 use org::invite::{Approval, Uses};
 use terminal::failure::{Exit, Failure};
 
@@ -42,14 +42,14 @@ enum ApprovalWord {
 impl Wanted {
     /// A key lies in a file, and nowhere else.
     pub fn is_key(&self) -> bool {
-        self.terms.kind == Kind::Key
+        self.terms.kind == InviteChoice::Key
     }
 }
 
 /// What was asked for, with what is so if nothing was said.
 #[derive(Debug)]
 pub struct Wanted {
-    pub terms: Terms,
+    pub terms: InviteTerms,
     pub approval: Approval,
     pub approvers: u8,
     pub names: Vec<NameGlob>,
@@ -67,17 +67,17 @@ impl TermsArgs {
     ) -> Result<Wanted, Failure> {
         let (names, hosts) = self.split_patterns(names, doing)?;
         let kind = match self.kind {
-            _ if !self.patterns.is_empty() => Kind::Pattern,
-            Some(KindWord::Key) => Kind::Key,
-            Some(KindWord::Token) | None => Kind::Token,
+            _ if !self.patterns.is_empty() => InviteChoice::Pattern,
+            Some(KindWord::Key) => InviteChoice::Key,
+            Some(KindWord::Token) | None => InviteChoice::Token,
         };
         let approval = match (self.approval, kind) {
-            (Some(ApprovalWord::Human), _) | (None, Kind::Pattern) => Approval::Human,
+            (Some(ApprovalWord::Human), _) | (None, InviteChoice::Pattern) => Approval::Human,
             (Some(ApprovalWord::None) | None, _) => Approval::None,
         };
-        let all = if kind == Kind::Pattern { Uses::Unlimited } else { Uses::Limited(1) };
+        let all = if kind == InviteChoice::Pattern { Uses::Unlimited } else { Uses::Limited(1) };
         let long = if approval == Approval::Human { TTL_WITH_A_PERSON } else { TTL };
-        let terms = Terms { kind, hosts };
+        let terms = InviteTerms { kind, hosts };
         let (uses, ttl) = (uses.unwrap_or(all), ttl.unwrap_or(long));
         Ok(Wanted { terms, approval, approvers: self.approvers, names, uses, ttl })
     }
@@ -117,7 +117,7 @@ fn taken(out: &Path, doing: &str) -> Failure {
 
 /// A private file that was not there before.
 pub fn write_new(out: &Path, bytes: &[u8], doing: &str) -> Result<(), Failure> {
-    file::write_new(out, bytes, Access::Private).map_err(|why| match &why {
+    file::write_new(out, bytes, FileAccess::Private).map_err(|why| match &why {
         FileError::Io { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists => taken(out, doing),
         _ => Failure::new(doing, &why).exit(Exit::Failed),
     })

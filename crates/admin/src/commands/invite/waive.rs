@@ -12,7 +12,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -46,16 +46,16 @@ impl Approve {
         let doing = "could not approve beforehand";
         let (mut session, keys) = common.signing_session(doing).await?;
         if let Some(wanted) = &self.end {
-            let shown = waive::find(&mut session, wanted).await.map_err(|why| failure(doing, &why))?;
+            let shown = waive::find(&mut session, wanted).await.during(doing)?;
             confirm(self.yes, doing, &format!("End the waiver for {}?", listed(&shown.names)))?;
             // One signer's no is enough, and stands.
             let ended = decide(&mut session, &keys, shown.id, Verdict::Deny).await;
-            ended.map_err(|why| failure(doing, &why))?;
+            ended.during(doing)?;
             show(common.json, &shown, || format!("the waiver for {} is over", listed(&shown.names)));
             return Ok(());
         }
         let known = match &self.join {
-            Some(wanted) => Some(waive::find(&mut session, wanted).await.map_err(|why| failure(doing, &why))?),
+            Some(wanted) => Some(waive::find(&mut session, wanted).await.during(doing)?),
             None => None,
         };
         if !common.json {
@@ -68,7 +68,7 @@ impl Approve {
             Some(shown) => waive::join(&mut session, &keys, shown).await,
             None => waive(&mut session, &keys, &self.names, self.ttl).await,
         };
-        let waived = waived.map_err(|why| failure(doing, &why))?;
+        let waived = waived.during(doing)?;
         show(common.json, &waived, || {
             format!(
                 "approved {} until {}, by {}\nIf an invite asks for more approvers, each adds a word: freehold invite \
@@ -90,7 +90,7 @@ impl Waivers {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the waivers";
         let mut session = common.session(doing).await?;
-        let waivers = waive::all(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let waivers = waive::all(&mut session).await.during(doing)?;
         show(common.json, &waivers, || {
             let now = clock::now();
             let row = |waived: &Waived| {

@@ -17,7 +17,7 @@ use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::waiting;
 
 #[derive(Debug, Args)]
@@ -106,9 +106,9 @@ impl List {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list who waits";
         let mut session = common.session(doing).await?;
-        let (waiting, odd) = operate::node::waiting::all(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let (waiting, odd) = operate::node::waiting::all(&mut session).await.during(doing)?;
         warn(&odd);
-        let cut = cut_off(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let cut = cut_off(&mut session).await.during(doing)?;
         let claims = waiting.iter().map(|one| Waits::Claim(Box::new(Told::of(one))));
         let told: Vec<_> = claims.chain(cut.iter().map(Waits::cut)).collect();
         show(common.json, &told, || {
@@ -232,14 +232,14 @@ impl Approve {
         let said = self.claim.join(" ");
         let doing = format!("could not approve `{said}`");
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let own = speaker(&session, &keys).map_err(|why| failure(&doing, &why))?;
+        let own = speaker(&session, &keys).during(&doing)?;
         let asked = self.find(common, &mut session, (&doing, &said)).await?;
         if asked.yes.contains(&own) {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
         }
         confirm(self.yes, &doing, asked.question)?;
         if let Some(cut) = &asked.cut {
-            let made = list(&mut session, &keys, cut).await.map_err(|why| failure(&doing, &why))?;
+            let made = list(&mut session, &keys, cut).await.during(&doing)?;
             let pending = waiting::leave(common, &doing, &session.known, &made)?;
             let listed = Listed { name: cut.name.to_string(), head: made.what.version, pending };
             show(common.json, &listed, || {
@@ -247,7 +247,7 @@ impl Approve {
             });
             return Ok(());
         }
-        decide(&mut session, &keys, asked.about, Verdict::Approve).await.map_err(|why| failure(&doing, &why))?;
+        decide(&mut session, &keys, asked.about, Verdict::Approve).await.during(&doing)?;
         let (yes, needs) = (asked.yes.iter().chain([&own]), asked.needs);
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
         let told = Decided {
@@ -276,7 +276,7 @@ impl Approve {
         session: &mut Session,
         (doing, said): (&str, &str),
     ) -> Result<Asked, Failure> {
-        let (mut waiting, odd) = operate::node::waiting::all(session).await.map_err(|why| failure(doing, &why))?;
+        let (mut waiting, odd) = operate::node::waiting::all(session).await.during(doing)?;
         warn(&odd);
         waiting.retain(|one| self.key.as_deref().is_none_or(|key| begins(&one.claim.node_key, key)));
         match pick(&waiting, said) {
@@ -301,7 +301,7 @@ impl Approve {
             Err(Unclear::Several(several)) => Err(unclear(doing, &several)),
             Err(Unclear::Nobody) => {
                 let name: NodeName = said.parse().map_err(|_| nobody(doing))?;
-                let cut = cut_off(session).await.map_err(|why| failure(doing, &why))?;
+                let cut = cut_off(session).await.during(doing)?;
                 let cut = choose(cut, &name, self.key.as_deref()).map_err(|several| rivals(doing, &several))?;
                 let needs = session.known.signers.quorum.threshold();
                 if !common.json {
@@ -320,7 +320,7 @@ impl Deny {
         let said = self.claim.join(" ");
         let doing = format!("could not deny `{said}`");
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let (waiting, odd) = operate::node::waiting::all(&mut session).await.map_err(|why| failure(&doing, &why))?;
+        let (waiting, odd) = operate::node::waiting::all(&mut session).await.during(&doing)?;
         warn(&odd);
         let (one, _) = pick(&waiting, &said).map_err(|why| match why {
             Unclear::Nobody => nobody(&doing),
@@ -331,7 +331,7 @@ impl Deny {
         }
         confirm(self.yes, &doing, "Turn this machine away?")?;
         let decided = decide(&mut session, &keys, one.digest, Verdict::Deny).await;
-        decided.map_err(|why| failure(&doing, &why))?;
+        decided.during(&doing)?;
         let told = Decided {
             name: one.claim.name.to_string(),
             about: one.digest.to_string(),

@@ -10,7 +10,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -36,8 +36,8 @@ impl Confirm {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not confirm `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
-        let waits = consent::on_trial(&mut session, &node).await.map_err(|why| failure(&doing, &why))?;
+        let node = operate::node::find(&mut session, &self.name).await.during(&doing)?;
+        let waits = consent::on_trial(&mut session, &node).await.during(&doing)?;
         if !common.json {
             eprintln!("`{}` has manifest {} on trial until {}", self.name, waits.manifest, waits.deadline);
             for wait in &waits.waits {
@@ -48,7 +48,7 @@ impl Confirm {
             }
         }
         confirm(self.yes, &doing, "Let it stay?")?;
-        let at = consent(&mut session, &keys, &node, waits.manifest).await.map_err(|why| failure(&doing, &why))?;
+        let at = consent(&mut session, &keys, &node, waits.manifest).await.during(&doing)?;
         let told = Confirmed { name: self.name.to_string(), manifest: waits.manifest.to_string(), at: at.to_string() };
         show(common.json, &told, || format!("confirmed: `{}` may stay what it is", told.name));
         Ok(())

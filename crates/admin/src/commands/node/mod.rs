@@ -24,8 +24,8 @@ use terminal::table::{or_dash, table};
 use crate::commands::invite::reused;
 use crate::commands::node::replace::{Replace, evidence};
 use crate::commands::node::user::people_on;
-use crate::home::{Common, failure};
-use crate::waiting::{Left, foretell_of, leave, told};
+use crate::home::{Common, During};
+use crate::waiting::{Left, foretell, leave, told};
 use crate::watching::{self, Wait};
 
 #[derive(Debug, Subcommand)]
@@ -67,8 +67,8 @@ impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the nodes";
         let mut session = common.session(doing).await?;
-        let nodes = operate::node::all(&mut session).await.map_err(|why| failure(doing, &why))?;
-        let mut reports = reports::reports_known(&mut session).await.map_err(|why| failure(doing, &why))?;
+        let nodes = operate::node::all(&mut session).await.during(doing)?;
+        let mut reports = reports::reports_known(&mut session).await.during(doing)?;
         let with_report = |node: NodeView| Listed { report: reports.remove(&node.node_key.digest()), node };
         let nodes: Vec<Listed> = nodes.into_iter().map(with_report).collect();
         show(common.json, &nodes, || {
@@ -137,8 +137,8 @@ impl Show {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not show the node `{}`", self.name);
         let mut session = common.session(&doing).await?;
-        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
-        let mut reports = reports::reports_known(&mut session).await.map_err(|why| failure(&doing, &why))?;
+        let node = operate::node::find(&mut session, &self.name).await.during(&doing)?;
+        let mut reports = reports::reports_known(&mut session).await.during(&doing)?;
         let listed = Listed { report: reports.remove(&node.node_key.digest()), node };
         show(common.json, &listed, || in_words(&listed));
         Ok(())
@@ -246,7 +246,7 @@ impl Revoke {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not revoke `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
+        let node = operate::node::find(&mut session, &self.name).await.during(&doing)?;
         operate::node::check_revocable(&session.known, &node)
             .map_err(|why| Failure::refused(&doing, why.to_string()))?;
         if !common.json {
@@ -268,16 +268,16 @@ impl Revoke {
                 eprintln!("  {person}");
             }
         }
-        foretell_of(common, &mut session, self.yes, |session, now| {
-            operate::node::draft_revocation(session, &node, now)
+        foretell(common, &mut session, self.yes, |session, now| {
+            Ok(operate::node::draft_revocation(session, &node, now)?.roll)
         })
         .await;
         confirm(self.yes, &doing, "Revoke it?")?;
-        let made = operate::node::revoke(&mut session, &keys, &node).await.map_err(|why| failure(&doing, &why))?;
+        let made = operate::node::revoke(&mut session, &keys, &node).await.during(&doing)?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let head = made.what.version;
         let receipts = watching::receipts(&mut session, head, (pending.waiting().is_none(), &self.wait)).await;
-        let receipts = receipts.map_err(|why| failure("it is revoked, but who knows it could not be read", &why))?;
+        let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
         let Receipts { confirmed, waiting } = receipts.clone();
         let (name, revoked) = (node.name.to_string(), pending.waiting().is_none());
         let result = RevokedTold { name, revoked, head, confirmed, waiting_for: waiting, pending };

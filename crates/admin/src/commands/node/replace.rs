@@ -4,7 +4,7 @@ use clap::Args;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::invite::line;
-use operate::invite::line::{Kit, Line};
+use operate::invite::line::{JoinLine, Kit};
 use operate::invite::replace::replace;
 use org::enroll::renew::{Conflict, Sighting};
 use org::state::Standing;
@@ -15,7 +15,7 @@ use terminal::show::show;
 use terminal::table::or_dash;
 
 use crate::handing::{Handed, Handing};
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::waiting::{Left, Waiting, leave, leave_beside};
 
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ impl Replace {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not replace `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
+        let node = operate::node::find(&mut session, &self.name).await.during(&doing)?;
         if node.state != Standing::Revoked {
             operate::node::check_revocable(&session.known, &node)
                 .map_err(|why| Failure::refused(&doing, why.to_string()))?;
@@ -66,11 +66,11 @@ impl Replace {
             eprintln!("  one machine can then join as `{}` again, with a new key", node.name);
         }
         confirm(self.yes, &doing, "Replace it?")?;
-        let kit = line::kit(&mut session).await.map_err(|why| failure(&doing, &why))?;
+        let kit = line::kit(&mut session).await.during(&doing)?;
         self.handing.check(kit.is_some(), &doing)?;
         let files = kit.iter().flat_map(Kit::files).collect();
         let replaced = replace(&mut session, &keys, &node, self.ttl, files).await;
-        let replaced = replaced.map_err(|why| failure(&doing, &why))?;
+        let replaced = replaced.during(&doing)?;
         let (invite, revocation) = (&replaced.invite, replaced.head.as_ref());
         let known = &session.known;
         // The invite's file has the given name, and the revocation's one of its own beside it.
@@ -78,7 +78,7 @@ impl Replace {
         let for_revocation = leave_beside(common, &doing, known, revocation)?;
         let (gateways, code) = (replaced.code.gateways.clone(), replaced.code.encode());
         let name = Some(node.name.as_str());
-        let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
+        let line = JoinLine { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
         let told = Told {
             name: node.name.to_string(),
             head: revocation.map(|made| made.what.version),

@@ -9,7 +9,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -42,7 +42,7 @@ impl Suspend {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not suspend `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let node = operate::node::find(&mut session, &self.name).await.map_err(|why| failure(&doing, &why))?;
+        let node = operate::node::find(&mut session, &self.name).await.during(&doing)?;
         if !common.json {
             eprintln!(
                 "{}: its open connections are cut, and it gets no certificate, for {}.",
@@ -52,7 +52,7 @@ impl Suspend {
         }
         confirm(self.yes, &doing, "Suspend it?")?;
         let until = suspend(&mut session, &keys, &node, self.span, &self.reason).await;
-        let until = until.map_err(|why| failure(&doing, &why))?;
+        let until = until.during(&doing)?;
         let told = Suspended { name: node.name.to_string(), until: until.to_string() };
         show(common.json, &told, || format!("suspended `{}` until {}", told.name, told.until));
         Ok(())

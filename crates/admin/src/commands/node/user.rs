@@ -1,30 +1,21 @@
 //! `freehold user add | revoke`: a person, apart from the machines that she uses.
 
-use std::collections::BTreeSet;
-
 use clap::{Args, Subcommand};
-use identity::principal::glob::NameGlob;
 use identity::principal::{Name, NodeName, Principal};
 use identity::time::Seconds;
 use manifest::fleet::Fleet;
-use operate::invite;
-use operate::invite::InviteWish;
-use operate::invite::kinds::Terms;
-use operate::invite::line;
-use operate::invite::line::{Kit, Line};
+use operate::invite::line::JoinLine;
+use operate::invite::user::{self, MachineInvite};
 use operate::node::principal;
 use operate::publish::fleet::FleetFolder;
 use operate::replica::published::Published;
-use operate::session::maps;
-use org::invite::{Approval, Uses};
-use org::state::Standing;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::fleet::check::known;
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::waiting::{Left, Waiting, foretell, leave, told};
 use crate::watching::{self, Wait};
 
@@ -82,6 +73,20 @@ struct InviteTold {
     expires_at: String,
 }
 
+impl InviteTold {
+    fn of(made: &MachineInvite, machine: &NodeName) -> Self {
+        let code = made.code.encode();
+        let gateways = &made.code.gateways;
+        let line = JoinLine { code: &code, gateways, kit: made.kit.as_ref(), name: Some(machine.as_str()) };
+        Self {
+            id: made.invite.id.to_string(),
+            line: line.shell().to_string(),
+            code: code.to_string(),
+            expires_at: made.invite.expires_at.to_string(),
+        }
+    }
+}
+
 impl Add {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not add `{}`", self.name);
@@ -96,41 +101,13 @@ impl Add {
             )
             .hint("give her another name"));
         }
-        let nodes = operate::node::all(&mut session).await.map_err(|why| failure(&doing, &why))?;
-        let is_member = nodes.iter().any(|node| node.name == self.machine && node.state != Standing::Revoked);
         let declared = fleet.as_ref().is_some_and(|fleet| covers(fleet, &self.machine));
-        let yaml = yaml(&self.name, (&self.machine, declared), &self.roles);
+        let yaml = yaml(&self.name, &self.machine, declared, &self.roles);
+        let made = user::invite_machine(&mut session, &keys, &self.name, &self.machine, self.ttl).await;
         let (mut invite, mut pending) = (None, Left::default());
-        if !is_member {
-            let only: NameGlob =
-                self.machine.as_str().parse().map_err(|_| Failure::usage(&doing, "not a node's name"))?;
-            let kit = line::kit(&mut session).await.map_err(|why| failure(&doing, &why))?;
-            let wish = InviteWish {
-                label: format!("the machine of {}", self.name),
-                uses: Uses::Limited(1),
-                ttl: self.ttl,
-                names: vec![only],
-                networks: Vec::new(),
-                labels: BTreeSet::new(),
-                roles: BTreeSet::new(),
-                terms: Terms::default(),
-                at: Vec::new(),
-                files: kit.iter().flat_map(Kit::files).collect(),
-                approval: Approval::None,
-                approvers: 1,
-            };
-            let made = invite::create(&mut session, &keys, &wish).await.map_err(|why| failure(&doing, &why))?;
+        if let Some(made) = made.during(&doing)? {
             pending = leave(common, &doing, &session.known, &made)?;
-            let (signed, code) = made.what;
-            let (gateways, code) = (code.gateways.clone(), code.encode());
-            let name = Some(self.machine.as_str());
-            let line = Line { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
-            invite = Some(InviteTold {
-                id: signed.id.to_string(),
-                line: line.shell().to_string(),
-                code: code.to_string(),
-                expires_at: signed.expires_at.to_string(),
-            });
+            invite = Some(InviteTold::of(&made.what, &self.machine));
         }
         let added = Added { yaml, invite, pending };
         show(common.json, &added, || in_words(&added, &self.machine));
@@ -172,7 +149,7 @@ fn covers(fleet: &Fleet, node: &NodeName) -> bool {
     fleet.nodes.contains_key(node) || in_class
 }
 
-fn yaml(name: &Name, (node, declared): (&NodeName, bool), roles: &[Name]) -> String {
+fn yaml(name: &Name, node: &NodeName, declared: bool, roles: &[Name]) -> String {
     let nodes = if declared { String::new() } else { format!("nodes:\n  {node}:\n") };
     let roles: Vec<_> = roles.iter().map(ToString::to_string).collect();
     let roles = if roles.is_empty() { String::new() } else { format!("    roles: [{}]\n", roles.join(", ")) };
@@ -224,10 +201,7 @@ impl Revoke {
         let doing = format!("could not revoke `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
         let principal = Principal::user(&session.known.founding.record.name, &self.name);
-        let published = maps::published(&mut session).await.map_err(|why| failure(&doing, &why))?;
-        let mut homes = published.as_ref().map(|published| published.homes_of(&self.name)).unwrap_or_default();
-        let placed = session.known.head.head.placements.iter().filter(|place| place.principal == principal);
-        homes.extend(placed.map(|place| format!("`{}`", place.node)));
+        let homes = user::homes(&mut session, &self.name).await.during(&doing)?;
         if homes.is_empty() {
             return Err(Failure::refused(&doing, format!("no node may speak for `{principal}`"))
                 .hint("what is published knows no such user: freehold access --matrix shows who is there"));
@@ -239,13 +213,16 @@ impl Revoke {
             eprintln!("  NOT revoked: the machines that she uses. They stay members: freehold node revoke NAME");
             eprintln!("  NOT changed: the fleet. Take her out of it, and publish.");
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell(common, &mut session, self.yes, |session, now| {
+            Ok(principal::draft_revocation(session, &principal, now)?.roll)
+        })
+        .await;
         confirm(self.yes, &doing, "Revoke her?")?;
-        let made = principal::revoke(&mut session, &keys, &principal).await.map_err(|why| failure(&doing, &why))?;
+        let made = principal::revoke(&mut session, &keys, &principal).await.during(&doing)?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let head = made.what.version;
         let receipts = watching::receipts(&mut session, head, (pending.waiting().is_none(), &self.wait)).await;
-        let receipts = receipts.map_err(|why| failure("it is revoked, but who knows it could not be read", &why))?;
+        let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
         let names = |names: &[NodeName]| names.iter().map(ToString::to_string).collect();
         let result = RevokedTold {
             principal: principal.to_string(),

@@ -1,4 +1,4 @@
-//! `freehold signer list | new | add | replace | remove | threshold | hand-over`.
+//! `freehold signer list | new | add | replace | remove | threshold | settle | hand-over`.
 
 pub mod unlock;
 pub mod token;
@@ -6,6 +6,8 @@ pub mod over;
 pub mod sign;
 pub mod send;
 pub mod recover;
+mod list;
+mod settle;
 
 use std::path::PathBuf;
 
@@ -30,8 +32,10 @@ use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
-use terminal::table::table;
 use wire::known::Known;
+
+use list::List;
+use settle::Settle;
 
 use crate::home::{Common, failure};
 use crate::waiting::{Left, foretell, leave, told};
@@ -50,6 +54,8 @@ pub enum SignerCommand {
     Remove(Remove),
     /// Change how many must agree
     Threshold(ThresholdTo),
+    /// Make one of several sets that claim one place
+    Settle(Settle),
     /// Move a signer's key to a home of its own
     HandOver(HandOver),
 }
@@ -63,67 +69,10 @@ impl SignerCommand {
             Self::Replace(replace) => replace.run(common).await,
             Self::Remove(remove) => remove.run(common).await,
             Self::Threshold(threshold) => threshold.run(common).await,
+            Self::Settle(settle) => Box::pin(settle.run(common)).await,
             Self::HandOver(hand_over) => hand_over.run(common),
         }
     }
-}
-
-#[derive(Debug, Args)]
-pub struct List {}
-
-#[derive(Serialize)]
-struct SetTold {
-    version: u64,
-    id: String,
-    threshold: usize,
-    current: bool,
-    signers: Vec<SignerTold>,
-}
-
-#[derive(Serialize)]
-struct SignerTold {
-    name: String,
-    key: String,
-    here: bool,
-}
-
-impl List {
-    async fn run(self, common: &Common) -> Result<(), Failure> {
-        let doing = "could not list the signers";
-        let session = common.session(doing).await?;
-        let (known, mut here) = (&session.known, session.folder.signers_here());
-        here.extend(session.folder.tokens_here());
-        let sets = known.signer_sets().into_iter().map(|set| SetTold {
-            version: set.version,
-            id: set.id.to_string(),
-            threshold: set.quorum.threshold(),
-            current: set.version == known.signers.version,
-            signers: set
-                .quorum
-                .signers()
-                .iter()
-                .map(|signer| SignerTold {
-                    name: signer.name.to_string(),
-                    key: signer.key.to_string(),
-                    here: here.contains(&signer.name),
-                })
-                .collect(),
-        });
-        let sets: Vec<SetTold> = sets.collect();
-        show(common.json, &sets, || sets.iter().map(set_in_words).collect::<Vec<_>>().join("\n\n"));
-        Ok(())
-    }
-}
-
-fn set_in_words(set: &SetTold) -> String {
-    let now = if set.current { ", in force" } else { "" };
-    let rows: Vec<_> = set
-        .signers
-        .iter()
-        .map(|signer| vec![signer.name.clone(), if signer.here { "here" } else { "" }.to_owned(), signer.key.clone()])
-        .collect();
-    let (k, n) = (set.threshold, set.signers.len());
-    format!("set {}: {k} of {n} must agree{now}\n{}", set.version, table(&["SIGNER", "KEY IS", "KEY"], &rows))
 }
 
 #[derive(Debug, Args)]
@@ -423,7 +372,10 @@ async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) ->
         }
         tell_ends(&ends);
     }
-    foretell(common, &mut session, terms.yes).await;
+    foretell(common, &mut session, terms.yes, |session, now| {
+        Ok(signer::draft(session, change, terms.threshold, now)?.roll())
+    })
+    .await;
     confirm(terms.yes, doing, "Sign the new set?")?;
     let made =
         signer::change(&mut session, &keys, change, terms.threshold).await.map_err(|why| failure(doing, &why))?;
@@ -487,7 +439,7 @@ impl HandOver {
             there.save_memory(&theirs).map_err(|why| failed(&why))?;
         }
         // There first, then gone here: whatever happens in between, the key is not lost.
-        let written = file::write(&there.signer_file(&self.name), &sealed, file::Access::Private);
+        let written = file::write(&there.signer_file(&self.name), &sealed, file::FileAccess::Private);
         written.map_err(|why| failed(&why))?;
         file::wipe(&key).map_err(|why| failed(&why))?;
         let told = HandedOver { name: self.name.to_string(), home: self.to.display().to_string() };

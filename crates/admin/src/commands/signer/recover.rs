@@ -18,7 +18,7 @@ use operate::signer;
 use operate::signer::Change;
 use operate::signer::recover;
 use org::ledger::signers::Stance;
-use org::ledger::step::Step;
+use org::ledger::step::SignerStep;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
@@ -40,7 +40,8 @@ use crate::waiting::{Left, foretell, leave, told};
   freehold recover --wait                             begins or goes on, and waits for the moment
   freehold recover --cancel                           current signers who are not lost stop it
 
-Where two signer sets claim one place, the same command settles it for everybody, after the delay: neither signs any more.
+Where two signer sets claim one place, the same command settles it for everybody, after the delay: neither signs any more. If
+those who sign for both of them agree, they need no phrases and no delay: freehold signer settle.
 
 From the moment it begins, every machine and every operator that hears of it shouts, and counts the delay for itself.
 It can be stopped until then by the signers whom it would replace.")]
@@ -185,7 +186,7 @@ impl Recover {
         if let Some(noticed) = noticed {
             keep(folder, noticed, doing)?;
         }
-        let step = Step::read(known.org(), &recovery).map_err(|why| Failure::new(doing, &why))?;
+        let step = SignerStep::read(known.org(), &recovery).map_err(|why| Failure::new(doing, &why))?;
         Ok((recovery, step.to))
     }
 
@@ -312,7 +313,7 @@ fn own_recovery(folder: &OperatorFolder, known: &Known) -> Option<(Envelope, Sig
 }
 
 fn tell_waiting(common: &Common, (recovery, set): (&Envelope, &SignerSet), due_at: Timestamp) {
-    let settles = Step::read(set.org, recovery).is_ok_and(|step| step.settles);
+    let settles = SignerStep::read(set.org, recovery).is_ok_and(|step| step.settles);
     let meanwhile = if settles {
         "Until then no new head is followed."
     } else {
@@ -360,7 +361,8 @@ async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
     if session.known.alarms().is_empty() {
         return Err(Failure::refused(doing, "no recovery waits"));
     }
-    foretell(common, &mut session, yes).await;
+    foretell(common, &mut session, yes, |session, now| Ok(signer::draft(session, &Change::Keep, None, now)?.roll()))
+        .await;
     confirm(yes, doing, "Stop it? The signers stay as they are.")?;
     let made = signer::change(&mut session, &keys, &Change::Keep, None).await.map_err(|why| failure(doing, &why))?;
     let pending = leave(common, doing, &session.known, &made)?;

@@ -7,7 +7,7 @@ use identity::time::Seconds;
 use operate::key::agent::client::{self, AgentError, READY, RUNS};
 use operate::key::agent::holder::{self, HolderError};
 use operate::key::agent::place::AgentPlace;
-use operate::key::agent::words::{Given, HeldIn, LONGEST, Status};
+use operate::key::agent::words::{Given, HeldIn, KeyAgentStatus, LONGEST};
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -91,7 +91,7 @@ fn tell_status(common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(common: &Common, status: Option<Status>) {
+fn tell(common: &Common, status: Option<KeyAgentStatus>) {
     let pid = status.as_ref().map(|status| status.pid);
     let keys: Vec<KeyTold> = status
         .into_iter()

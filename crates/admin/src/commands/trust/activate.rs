@@ -12,7 +12,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -53,7 +53,7 @@ impl Activate {
         let made =
             step::activate::<T>(&mut session, &keys, self.grace, LeftBehind { nodes: &anyway, gateways: &without })
                 .await;
-        let made = made.map_err(|why| failure(&doing, &why))?;
+        let made = made.during(&doing)?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
         show(common.json, &told, || {
             told.in_words(|| {

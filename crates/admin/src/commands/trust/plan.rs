@@ -7,11 +7,11 @@ use identity::bundle::Domain;
 use identity::head::{TrustLine, TrustState};
 use identity::id::{Digest, Fingerprint};
 use identity::time::Seconds;
-use identity::trust::{self, BadStep, Step};
+use identity::trust::{self, BadStep, TrustStep};
 use operate::session::Unturned;
 use operate::trust::adopted::bounded;
 use operate::trust::dependents::look;
-use operate::trust::dependents::{self, Break, Held, Kind, Outcome, Scene};
+use operate::trust::dependents::{self, Break, DependentKind, Held, Outcome, Scene};
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -19,7 +19,7 @@ use terminal::table::table;
 
 use super::domain::DomainWord;
 use super::list::state_words;
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -107,22 +107,22 @@ impl VersionWords {
 }
 
 /// The command that does it, with a word for each that would break by it.
-fn command(step: Step, domain: Domain, breaks: &[Break]) -> String {
+fn command(step: TrustStep, domain: Domain, breaks: &[Break]) -> String {
     let (words, option) = match step {
-        Step::Publish { .. } => (format!("trust publish {}", domain.word()), Some("--without")),
-        Step::Activate { .. } => (format!("trust activate {}", domain.word()), Some("--anyway")),
-        Step::Rollback { .. } => (format!("trust rollback {}", domain.word()), None),
-        Step::Retire { version, early } => {
+        TrustStep::Publish { .. } => (format!("trust publish {}", domain.word()), Some("--without")),
+        TrustStep::Activate { .. } => (format!("trust activate {}", domain.word()), Some("--anyway")),
+        TrustStep::Rollback { .. } => (format!("trust rollback {}", domain.word()), None),
+        TrustStep::Retire { version, early } => {
             let early = if early { " --early" } else { "" };
             (format!("trust retire {} {version}{early}", domain.word()), Some("--waive"))
         }
-        Step::Replace { .. } => (format!("rotate {} --compromised", domain.word()), None),
+        TrustStep::Replace { .. } => (format!("rotate {} --compromised", domain.word()), None),
     };
     let named: BTreeSet<(&str, &str)> = breaks
         .iter()
         .filter_map(|it| match (step, it.kind) {
             // Here a gateway has a word of its own.
-            (Step::Activate { .. }, Kind::Gateway) => Some(("--without", it.name.rsplit('/').next()?)),
+            (TrustStep::Activate { .. }, DependentKind::Gateway) => Some(("--without", it.name.rsplit('/').next()?)),
             _ => Some((option?, it.name.as_str())),
         })
         .collect();
@@ -169,7 +169,7 @@ impl Plan {
             }
             PlanStep::Retire(words) => words.find(&session.lines(), doing)?.0,
         };
-        let scene = look::scene(&mut session, domain).await.map_err(|why| failure(doing, &why))?;
+        let scene = look::scene(&mut session, domain).await.during(doing)?;
         let (step, brought) = self.step.taken(&scene, doing)?;
         let outcome = dependents::outcome(&scene, step, brought.as_ref());
         let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
@@ -185,7 +185,7 @@ impl Plan {
             many => {
                 let command = command(step, domain, &[]);
                 let (what, why) = match step {
-                    Step::Activate { version, .. } => (
+                    TrustStep::Activate { version, .. } => (
                         format!("not everybody has version {version} yet"),
                         format!("{many} must have it, or be named, before `{command}`"),
                     ),
@@ -202,7 +202,7 @@ impl Plan {
 
 impl PlanStep {
     /// The step, and the version that it would bring.
-    fn taken(&self, scene: &Scene, doing: &str) -> Result<(Step, Option<Held>), Failure> {
+    fn taken(&self, scene: &Scene, doing: &str) -> Result<(TrustStep, Option<Held>), Failure> {
         let (lines, domain) = (&scene.head.trust, scene.domain);
         let failed = |why: Unturned| failure(doing, &why.into());
         let (bundle, next) = (Digest([0; 32]), trust::next_version(lines, domain));
@@ -210,40 +210,40 @@ impl PlanStep {
             // The root is drawn when it is done: nobody can depend on it now.
             Self::Publish { .. } => {
                 let new = Held { version: next, roots: Vec::new(), issuers: BTreeMap::new() };
-                (Step::Publish { bundle }, Some(new))
+                (TrustStep::Publish { bundle }, Some(new))
             }
             Self::Activate { grace, .. } => {
                 let staged = trust::staged(lines, domain).map(|line| line.version);
                 let version = staged.ok_or_else(|| failed(Unturned::NothingStaged(domain.word())))?;
-                (Step::Activate { version, grace: *grace }, None)
+                (TrustStep::Activate { version, grace: *grace }, None)
             }
             Self::Rollback { .. } => {
                 let (bad, former) = trust::reverted(lines, domain).map_err(|why| failed(why.into()))?;
                 let former = scene.held.iter().find(|held| held.version == former.version);
                 let new = former.map(|former| Held { version: next, ..former.clone() });
-                (Step::Rollback { bundle, reverts: bad.version, grace: Seconds(0) }, new)
+                (TrustStep::Rollback { bundle, reverts: bad.version, grace: Seconds(0) }, new)
             }
             Self::Retire(words) => {
                 let (_, version) = words.find(lines, doing)?;
-                let step = Step::Retire { version, early: false };
+                let step = TrustStep::Retire { version, early: false };
                 // What was promised is said, and the rest is planned all the same.
                 let promised = trust::step(lines, domain, step, scene.now);
                 let early = matches!(promised, Err(BadStep::InGrace { .. }));
-                (Step::Retire { version, early }, None)
+                (TrustStep::Retire { version, early }, None)
             }
         })
     }
 }
 
 impl Planned {
-    pub fn of(scene: &Scene, step: Step, outcome: &Outcome) -> Self {
+    pub fn of(scene: &Scene, step: TrustStep, outcome: &Outcome) -> Self {
         let (before, domain) = (&scene.head.trust, scene.domain);
         let (word, version) = match step {
-            Step::Publish { .. } => ("publish", trust::next_version(before, domain)),
-            Step::Activate { version, .. } => ("activate", version),
-            Step::Rollback { .. } => ("rollback", trust::next_version(before, domain)),
-            Step::Retire { version, .. } => ("retire", version),
-            Step::Replace { .. } => ("replace", trust::next_version(before, domain)),
+            TrustStep::Publish { .. } => ("publish", trust::next_version(before, domain)),
+            TrustStep::Activate { version, .. } => ("activate", version),
+            TrustStep::Rollback { .. } => ("rollback", trust::next_version(before, domain)),
+            TrustStep::Retire { version, .. } => ("retire", version),
+            TrustStep::Replace { .. } => ("replace", trust::next_version(before, domain)),
         };
         let was = |line: &TrustLine| before.iter().find(|it| it.domain == domain && it.version == line.version);
         let planned = |line: TrustLine| VersionPlanned {
@@ -328,7 +328,7 @@ impl Planned {
 
 /// What to do about each kind.
 pub fn cures<'a>(breaks: impl IntoIterator<Item = &'a Break>) -> String {
-    let kinds: BTreeSet<Kind> = breaks.into_iter().map(|it| it.kind).collect();
+    let kinds: BTreeSet<DependentKind> = breaks.into_iter().map(|it| it.kind).collect();
     let cures: Vec<_> = kinds.iter().map(|kind| format!("{}: {}", kind.word(), kind.cure())).collect();
     cures.join("\n      ")
 }

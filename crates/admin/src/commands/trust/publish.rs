@@ -14,7 +14,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::rooting::next_root;
 
 #[derive(Debug, Args)]
@@ -68,11 +68,11 @@ impl Publish {
         } else {
             let without: BTreeSet<NodeName> = self.without.into_iter().collect();
             let left_out = issuers::check_without(&mut session, &without, T::DOMAIN).await;
-            left_out.map_err(|why| failure(&doing, &why))?;
+            left_out.during(&doing)?;
             let root = next_root::<T>(common, &mut session, self.roots, &doing).await?;
             step::publish(&mut session, &keys, &root, &without).await
         };
-        let made = made.map_err(|why| failure(&doing, &why))?;
+        let made = made.during(&doing)?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
         show(common.json, &told, || {
             told.in_words(|| {

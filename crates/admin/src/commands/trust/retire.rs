@@ -4,16 +4,15 @@ use clap::Args;
 use identity::id::Fingerprint;
 use operate::session::Unturned;
 use operate::trust::dependents::look;
-use operate::trust::dependents::{self, Break, Waived};
-use operate::trust::retire::RetireWish;
-use operate::trust::retire::retire;
+use operate::trust::dependents::{self, Break, WaiveOutcome};
+use operate::trust::retire::{RetireWish, draft, retire};
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use super::plan::{Planned, VersionWords, cures};
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::waiting::{self, Left, foretell, leave};
 
 #[derive(Debug, Args)]
@@ -56,11 +55,11 @@ impl Retire {
         let (mut session, keys) = common.signing_session(doing).await?;
         let (domain, version) = self.version.find(&session.lines(), doing)?;
         let wish = RetireWish { domain, version, early: self.early, waived: self.waive };
-        let scene = look::scene(&mut session, domain).await.map_err(|why| failure(doing, &why))?;
+        let scene = look::scene(&mut session, domain).await.during(doing)?;
         let outcome = dependents::outcome(&scene, wish.step(), None);
         let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
         let planned = Planned::of(&scene, wish.step(), &outcome);
-        let Waived { open, idle, several } = outcome.waive(&wish.waived);
+        let WaiveOutcome { open, idle, several } = outcome.waive(&wish.waived);
         if !several.is_empty() {
             let why = format!("several ids begin with `{}`", several.join("`, `"));
             return Err(Failure::usage(doing, why).hint("say more of each: freehold trust plan retire"));
@@ -78,9 +77,9 @@ impl Retire {
         if !self.yes {
             eprintln!("{}\n", ground::plain::plain(&planned.in_words()));
         }
-        foretell(common, &mut session, self.yes).await;
+        foretell(common, &mut session, self.yes, |session, now| Ok(draft(session, &scene, &wish, now)?.roll())).await;
         confirm(self.yes, doing, &format!("Trust version {version} of `{}` no more, for good?", domain.word()))?;
-        let made = retire(&mut session, &keys, &wish).await.map_err(|why| failure(doing, &why))?;
+        let made = retire(&mut session, &keys, &wish).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let (head, waived) = made.what;
         let (domain, head) = (domain.word(), head.version);

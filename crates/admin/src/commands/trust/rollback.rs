@@ -8,7 +8,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -37,7 +37,7 @@ impl Rollback {
     async fn run_in<T: InDomain>(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not take the last turn of the `{}` roots back", self.domain.word());
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let made = step::roll_back::<T>(&mut session, &keys, self.grace).await.map_err(|why| failure(&doing, &why))?;
+        let made = step::roll_back::<T>(&mut session, &keys, self.grace).await.during(&doing)?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
         show(common.json, &told, || told.in_words(|| in_words(&told)));
         Ok(())

@@ -15,15 +15,15 @@ use identity::time::Timestamp;
 use org::ledger::entry::SignedEntry;
 use org::ledger::frontier::Frontier;
 use org::ledger::replica::carried;
-use org::ledger::step::Step;
+use org::ledger::step::SignerStep;
 use org::refusal::Refusal;
 use org::state::State;
-use wire::control::{Answer, Call, Observed, RecoveryView, SignedCall, Survey};
+use wire::control::{Call, ControlAnswer, Observed, RecoveryView, SignedCall, Survey};
 
 use crate::answer::operator::{files, stage, trust};
 use crate::answer::{approve, recover};
 use crate::gateway::Gateway;
-use crate::write::desk::Desk;
+use crate::write::transaction::Transaction;
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const OBSERVED_PER_PAGE: usize = 2_000;
@@ -54,67 +54,69 @@ pub(crate) async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8
     wire::http::parse(&signed.call.0)
 }
 
-pub async fn answer(gateway: &Gateway, call: Call) -> Result<Answer, Refusal> {
+pub async fn answer(gateway: &Gateway, call: Call) -> Result<ControlAnswer, Refusal> {
     match call {
         Call::Survey { tip } => {
             let halt = gateway.confront(tip.as_ref()).await.err();
-            let mark = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.highest_mark())).await?;
+            let mark = gateway.writer.run(|tx| tx.keep(|tx| tx.ledger.highest_mark())).await?;
             survey(gateway, halt, mark).await
         }
         Call::Take { objects, correlation } => take(gateway, objects, correlation).await,
-        Call::Observed { after } => gateway.writer.run(move |desk| observed(desk, after)).await,
+        Call::Observed { after } => gateway.writer.run(move |tx| observed(tx, after)).await,
         Call::Recover { recovery } => {
             let due_at = recover::begin(gateway, recovery).await?;
-            Ok(Answer::Recovering { due_at })
+            Ok(ControlAnswer::Recovering { due_at })
         }
         Call::Hand { entries } => hand(gateway, entries).await,
-        Call::Beyond { frontier } => gateway.writer.run(move |desk| beyond(desk, &frontier)).await,
-        Call::Entries { after } => gateway.writer.run(move |desk| entries(desk, after)).await,
-        Call::Missing { digests } => gateway.writer.run(move |desk| stage::missing(desk, &digests)).await,
-        Call::Stage { blobs } => gateway.writer.run(move |desk| stage::blobs(desk, &blobs)).await,
+        Call::Beyond { frontier } => gateway.writer.run(move |tx| beyond(tx, &frontier)).await,
+        Call::Entries { after } => gateway.writer.run(move |tx| entries(tx, after)).await,
+        Call::Missing { digests } => gateway.writer.run(move |tx| stage::missing(tx, &digests)).await,
+        Call::Stage { blobs } => gateway.writer.run(move |tx| stage::blobs(tx, &blobs)).await,
         Call::StagePart { digest, size, from, bytes } => {
-            gateway.writer.run(move |desk| stage::part(desk, (digest, size), (from, &bytes))).await
+            gateway.writer.run(move |tx| stage::part(tx, digest, size, from, &bytes)).await
         }
         Call::StageMap { root, from, leaves } => {
-            gateway.writer.run(move |desk| stage::map(desk, root, (from, &leaves))).await
+            gateway.writer.run(move |tx| stage::map(tx, root, from, &leaves)).await
         }
         Call::StageChange { root, base, change } => {
             let shelf = Arc::clone(&gateway.shelf);
-            gateway.writer.run(move |desk| stage::change(desk, &shelf, (root, base), &change)).await
+            gateway.writer.run(move |tx| stage::change(tx, &shelf, root, base, &change)).await
         }
         Call::MapChange { root, base } => {
-            let change = gateway.writer.run(move |desk| stage::read_change(desk, root, base)).await?;
-            Ok(Answer::MapChange(change))
+            let change = gateway.writer.run(move |tx| stage::read_change(tx, root, base)).await?;
+            Ok(ControlAnswer::MapChange(change))
         }
-        Call::Map { root, from } => gateway.writer.run(move |desk| stage::read_map(desk, root, from)).await,
-        Call::Blobs { digests } => gateway.writer.run(move |desk| stage::read_blobs(desk, &digests)).await,
+        Call::Map { root, from } => gateway.writer.run(move |tx| stage::read_map(tx, root, from)).await,
+        Call::Blobs { digests } => gateway.writer.run(move |tx| stage::read_blobs(tx, &digests)).await,
         Call::Peers {} => Ok(peers(gateway).await),
         Call::Bundles {} => {
             let state = gateway.state().await;
-            Ok(Answer::Bundles { bundles: bundles(&state) })
+            Ok(ControlAnswer::Bundles { bundles: bundles(&state) })
         }
         Call::Issuers {} => trust::issuers(gateway).await,
         Call::Spare { domain } => trust::draw(gateway, domain).await,
         Call::Releases {} => Ok(releases(&*gateway.state().await)),
         Call::FilesMissing { digests } => files::missing(gateway, digests).await,
-        Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, (digest, size), from, bytes).await,
+        Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, digest, size, from, bytes).await,
         Call::FilesSweep { unused_for } => files::sweep(gateway, unused_for).await,
-        Call::Reports { after } => gateway.writer.run(move |desk| stage::reports(desk, after)).await,
-        Call::Waivers {} => Ok(Answer::Waivers { waivers: gateway.state().await.open_waivers().cloned().collect() }),
+        Call::Reports { after } => gateway.writer.run(move |tx| stage::reports(tx, after)).await,
+        Call::Waivers {} => {
+            Ok(ControlAnswer::Waivers { waivers: gateway.state().await.open_waivers().cloned().collect() })
+        }
         Call::Waiting { after } => {
             let node = gateway.about.node.clone();
-            gateway.writer.run(move |desk| approve::page(desk, &node, after)).await
+            gateway.writer.run(move |tx| approve::page(tx, &node, after)).await
         }
     }
 }
 
-async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>) -> Result<Answer, Refusal> {
+async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>) -> Result<ControlAnswer, Refusal> {
     let state = gateway.state().await;
     let tip = if halt.is_none() { Some(gateway.tip_of(&state)?) } else { None };
     let head = state.head().ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
     let waiting = state.open_recoveries().into_iter();
-    let recovery = |(step, due_at): (&Step, Timestamp)| RecoveryView { recovery: step.envelope.clone(), due_at };
-    Ok(Answer::Survey(Box::new(Survey {
+    let recovery = |(step, due_at): (&SignerStep, Timestamp)| RecoveryView { recovery: step.envelope.clone(), due_at };
+    Ok(ControlAnswer::Survey(Box::new(Survey {
         frontier: state.frontier.clone(),
         head: head.envelope.clone(),
         signers: state.told_steps(1),
@@ -124,32 +126,32 @@ async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>
         halt,
         recoveries: waiting.map(recovery).collect(),
         mark,
-        forks: state.fold.forks.keys().copied().collect(),
+        forks: state.judged.fold.forks.keys().copied().collect(),
     })))
 }
 
-async fn take(gateway: &Gateway, objects: Vec<Envelope>, correlation: Correlation) -> Result<Answer, Refusal> {
+async fn take(gateway: &Gateway, objects: Vec<Envelope>, correlation: Correlation) -> Result<ControlAnswer, Refusal> {
     let (org, now) = (gateway.about.org_id, clock::now());
     check_times(org, &objects, now)?;
     gateway.suspended.check_new(&objects, gateway.state().await.signer_set())?;
     files::check_named(gateway, org, &objects).await?;
     let node = gateway.about.node.clone();
-    let take = move |desk: &mut Desk<'_>| {
-        desk.take(objects, (now, correlation))?;
-        approve::forget_what_is_over(desk, &node, clock::now())?;
-        Ok(desk.state.frontier.clone())
+    let take = move |tx: &mut Transaction<'_>| {
+        tx.take(objects, (now, correlation))?;
+        approve::forget_what_is_over(tx, &node, clock::now())?;
+        Ok(tx.state.frontier.clone())
     };
     let written = gateway.writer.run(take).await?;
     // What operators decided is on two disks before they are told that it is so, if another gateway is there.
     gateway.peers.wait_for(&written, OTHERS_WAIT).await;
-    Ok(Answer::Taken {})
+    Ok(ControlAnswer::Taken {})
 }
 
-async fn peers(gateway: &Gateway) -> Answer {
+async fn peers(gateway: &Gateway) -> ControlAnswer {
     let state = gateway.state().await;
     let mandates = state.head().into_iter().flat_map(|record| &record.head.mandates);
     let others = mandates.map(|mandate| mandate.gateway.clone()).filter(|name| *name != gateway.about.node);
-    Answer::Peers { peers: gateway.peers.views(&state.frontier, others) }
+    ControlAnswer::Peers { peers: gateway.peers.views(&state.frontier, others) }
 }
 
 /// All bundles that the head trusts, and of the others the newest, as many as are told at once. Those that only a head
@@ -157,7 +159,7 @@ async fn peers(gateway: &Gateway) -> Answer {
 fn bundles(state: &State) -> Vec<Envelope> {
     let lines = state.head().map(|record| record.head.trust.as_slice()).unwrap_or_default();
     let is_trusted = |digest: Digest| lines.iter().any(|line| line.bundle == digest && line.state.is_trusted());
-    let records = state.bundles.values().map(|record| (is_trusted(record.envelope.digest()), record));
+    let records = state.objects.bundles.values().map(|record| (is_trusted(record.envelope.digest()), record));
     let mut records: Vec<_> = records.collect();
     records.sort_by_key(|(trusted, record)| (!trusted, std::cmp::Reverse(record.body.published_at)));
     let mut size = 0;
@@ -185,38 +187,38 @@ fn check_times(org: OrgId, objects: &[Envelope], now: Timestamp) -> Result<(), R
 }
 
 /// What this gateway saw of machines: the page after `after`, and where the next one begins.
-fn observed(desk: &mut Desk<'_>, after: Option<Digest>) -> Result<Answer, Refusal> {
+fn observed(tx: &mut Transaction<'_>, after: Option<Digest>) -> Result<ControlAnswer, Refusal> {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let page = desk.state.members.range((from, Bound::Unbounded)).take(OBSERVED_PER_PAGE);
+    let page = tx.state.members.range((from, Bound::Unbounded)).take(OBSERVED_PER_PAGE);
     let page: Vec<_> = page.map(|(key, it)| (*key, it.claim().name.clone(), it.admission.invite)).collect();
     let next = page.last().filter(|_| page.len() == OBSERVED_PER_PAGE).map(|(key, ..)| *key);
     let mut nodes = BTreeMap::new();
     for (key, name, invite) in page {
-        let issuance = desk.last_issuance(key, &Principal::node(&desk.state.name, &name))?;
-        let alarm = desk.keep(|desk| desk.ledger.alarm(key))?.filter(|alarm| desk.heeds(alarm));
+        let issuance = tx.last_issuance(key, &Principal::node(&tx.state.name, &name))?;
+        let alarm = tx.keep(|tx| tx.ledger.alarm(key))?.filter(|alarm| tx.heeds(alarm));
         let (alarm, conflict) = alarm.map(|alarm| (alarm.why, alarm.conflict)).unzip();
         let seen = Observed {
-            last_seen: desk.keep(|desk| desk.ledger.seen(key))?,
+            last_seen: tx.keep(|tx| tx.ledger.seen(key))?,
             svid_expires_at: issuance.as_ref().map(|row| row.not_after),
             svid_serial: issuance.map(|row| row.serial),
             alarm,
             conflict: conflict.flatten(),
-            reused: invite.map(|invite| desk.keep(|desk| desk.ledger.reuses(invite))).transpose()?.unwrap_or_default(),
+            reused: invite.map(|invite| tx.keep(|tx| tx.ledger.reuses(invite))).transpose()?.unwrap_or_default(),
         };
         nodes.insert(key, seen);
     }
-    Ok(Answer::Observed { nodes, next })
+    Ok(ControlAnswer::Observed { nodes, next })
 }
 
-fn releases(state: &State) -> Answer {
-    let mut records: Vec<_> = state.releases.values().collect();
+fn releases(state: &State) -> ControlAnswer {
+    let mut records: Vec<_> = state.objects.releases.values().collect();
     records.sort_by_key(|record| std::cmp::Reverse((record.release.number, record.release.created_at)));
     let releases = records.into_iter().take(RELEASES_SHOWN).map(|record| record.envelope.clone()).collect();
-    Answer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) }
+    ControlAnswer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) }
 }
 
-fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
-    let rows = desk.keep(|desk| desk.ledger.entries(after, ROWS_PER_PAGE))?;
+fn entries(tx: &mut Transaction<'_>, after: u64) -> Result<ControlAnswer, Refusal> {
+    let rows = tx.keep(|tx| tx.ledger.entries(after, ROWS_PER_PAGE))?;
     let full = rows.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
     let (mut entries, mut size, mut next) = (Vec::new(), 0, None);
     let mut cut = false;
@@ -230,35 +232,35 @@ fn entries(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
         entries.push(envelope);
         next = Some(id);
     }
-    Ok(Answer::Entries { entries, next: next.filter(|_| full || cut) })
+    Ok(ControlAnswer::Entries { entries, next: next.filter(|_| full || cut) })
 }
 
 /// Whoever has entries that this gateway lacks hands them over: they carry their own authority, as from another gateway.
-async fn hand(gateway: &Gateway, entries: Vec<Envelope>) -> Result<Answer, Refusal> {
+async fn hand(gateway: &Gateway, entries: Vec<Envelope>) -> Result<ControlAnswer, Refusal> {
     let org = gateway.about.org_id;
     let opened: Result<Vec<SignedEntry>, _> =
         entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
     let opened = opened.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
     let brought: Vec<Envelope> = opened.iter().flat_map(|it| carried(&it.entry.action)).cloned().collect();
     check_times(org, &brought, clock::now())?;
-    let merge = move |desk: &mut Desk<'_>| {
+    let merge = move |tx: &mut Transaction<'_>| {
         // A head that was kept back, complete, is no more welcome this way than by its maker's own hand.
-        for head in brought.iter().filter(|it| it.kind() == Head::KIND && !desk.state.has_object(it)) {
-            if let Err(why @ BadHead::DraftedEarlier { .. }) = desk.state.check_follows(head, clock::now()) {
+        for head in brought.iter().filter(|it| it.kind() == Head::KIND && !tx.state.has_object(it)) {
+            if let Err(why @ BadHead::DraftedEarlier { .. }) = tx.state.check_follows(head, clock::now()) {
                 return Err(Refusal::LedgerRefuses { why: why.to_string() });
             }
         }
-        desk.merge(opened)
+        tx.merge(opened)
     };
     gateway.writer.run(merge).await?;
-    Ok(Answer::Taken {})
+    Ok(ControlAnswer::Taken {})
 }
 
 /// What another replica does not have yet.
-fn beyond(desk: &mut Desk<'_>, theirs: &Frontier) -> Result<Answer, Refusal> {
-    let (mut entries, more) = desk.keep(|desk| desk.ledger.beyond(desk.state, theirs))?;
+fn beyond(tx: &mut Transaction<'_>, theirs: &Frontier) -> Result<ControlAnswer, Refusal> {
+    let (mut entries, more) = tx.keep(|tx| tx.ledger.beyond(tx.state, theirs))?;
     if !more {
-        entries.extend(desk.keep(|desk| desk.ledger.branches(desk.state))?);
+        entries.extend(tx.keep(|tx| tx.ledger.branches(tx.state))?);
     }
-    Ok(Answer::Beyond { entries, more })
+    Ok(ControlAnswer::Beyond { entries, more })
 }

@@ -13,7 +13,7 @@ use identity::time::Seconds;
 use org::invite::Invite;
 use org::refusal::Refusal;
 use org::release::Release;
-use wire::control::{Answer, DIGESTS_PER_CALL, MissingFile};
+use wire::control::{ControlAnswer, DIGESTS_PER_CALL, MissingFile};
 
 use crate::gateway::Gateway;
 use crate::store::files::{Files, FilesError};
@@ -41,36 +41,37 @@ fn refusal(why: &FilesError) -> Refusal {
     }
 }
 
-pub(crate) async fn missing(gateway: &Gateway, digests: Vec<Digest>) -> Result<Answer, Refusal> {
+pub(crate) async fn missing(gateway: &Gateway, digests: Vec<Digest>) -> Result<ControlAnswer, Refusal> {
     if digests.len() > DIGESTS_PER_CALL {
         return Err(Refusal::Malformed { why: "too many digests in one call".to_owned() });
     }
     on_disk(gateway, move |files| {
         let missing = |digest| files.missing(digest).map(|have| MissingFile { digest, have });
-        Ok(Answer::FilesMissing { missing: digests.into_iter().filter_map(missing).collect() })
+        Ok(ControlAnswer::FilesMissing { missing: digests.into_iter().filter_map(missing).collect() })
     })
     .await
 }
 
 pub(crate) async fn add_part(
     gateway: &Gateway,
-    about: (Digest, u64),
+    digest: Digest,
+    size: u64,
     from: u64,
     bytes: Bytes,
-) -> Result<Answer, Refusal> {
+) -> Result<ControlAnswer, Refusal> {
     on_disk(gateway, move |files| {
-        let have = files.add_part(about, (from, &bytes.0)).map_err(|why| refusal(&why))?;
-        Ok(Answer::FilePart { have })
+        let have = files.add_part(digest, size, from, &bytes.0).map_err(|why| refusal(&why))?;
+        Ok(ControlAnswer::FilePart { have })
     })
     .await
 }
 
-pub(crate) async fn sweep(gateway: &Gateway, unused_for: Seconds) -> Result<Answer, Refusal> {
+pub(crate) async fn sweep(gateway: &Gateway, unused_for: Seconds) -> Result<ControlAnswer, Refusal> {
     let mut named = gateway.state().await.named_files(clock::now());
     named.extend(root_files(gateway).iter().map(|pem| Digest::of(pem.as_bytes())));
     on_disk(gateway, move |files| {
         let swept = files.sweep(&named, unused_for);
-        Ok(Answer::FilesSwept { files: swept.files, bytes: swept.bytes })
+        Ok(ControlAnswer::FilesSwept { files: swept.files, bytes: swept.bytes })
     })
     .await
 }
@@ -98,11 +99,11 @@ fn named_by(org: OrgId, object: &Envelope) -> Vec<Digest> {
 
 /// Every trusted endpoint root, alone and together with the others.
 fn root_files(gateway: &Gateway) -> Vec<String> {
-    let presence = gateway.presence.load();
-    let each = presence.endpoint_roots.iter().map(|root| certificate::to_pem(std::slice::from_ref(root)));
+    let issuers = gateway.keys.issuers.load();
+    let each = issuers.endpoint_roots.iter().map(|root| certificate::to_pem(std::slice::from_ref(root)));
     let mut files: Vec<String> = each.collect();
     if files.len() > 1 {
-        files.push(certificate::to_pem(&presence.endpoint_roots));
+        files.push(certificate::to_pem(&issuers.endpoint_roots));
     }
     files
 }
@@ -117,7 +118,7 @@ pub(crate) fn put_roots(gateway: &Gateway) -> Result<(), FilesError> {
 pub(crate) async fn keep_swept(gateway: Arc<Gateway>) {
     loop {
         match sweep(&gateway, UNUSED_FOR).await {
-            Ok(Answer::FilesSwept { files: 1.., bytes }) => {
+            Ok(ControlAnswer::FilesSwept { files: 1.., bytes }) => {
                 tracing::info!(bytes, "removed files that neither a release nor an invite names");
             }
             Ok(_) => {}

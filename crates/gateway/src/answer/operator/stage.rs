@@ -8,10 +8,10 @@ use identity::members::change::MapChange;
 use identity::text::Bytes;
 use manifest::stored::MAX_BYTES;
 use org::refusal::Refusal;
-use wire::control::{Answer, BYTES_PER_CALL, DIGESTS_PER_CALL, ReportView};
+use wire::control::{BYTES_PER_CALL, ControlAnswer, DIGESTS_PER_CALL, ReportView};
 
-use crate::write::desk::Desk;
 use crate::write::published::{Incomplete, Published, Shelf};
+use crate::write::transaction::Transaction;
 
 const REPORTS_PER_CALL: u32 = 1_000;
 /// No fleet has so many leaves.
@@ -25,110 +25,118 @@ fn check_count(digests: &[Digest]) -> Result<(), Refusal> {
     if digests.len() > DIGESTS_PER_CALL { Err(malformed("too many digests in one call")) } else { Ok(()) }
 }
 
-pub(crate) fn missing(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Refusal> {
+pub(crate) fn missing(tx: &mut Transaction<'_>, digests: &[Digest]) -> Result<ControlAnswer, Refusal> {
     check_count(digests)?;
     let mut missing = Vec::new();
     for digest in digests {
-        if !desk.keep(|desk| desk.ledger.has_blob(*digest))? {
+        if !tx.keep(|tx| tx.ledger.has_blob(*digest))? {
             missing.push(*digest);
         }
     }
-    Ok(Answer::Missing { digests: missing })
+    Ok(ControlAnswer::Missing { digests: missing })
 }
 
-pub(crate) fn blobs(desk: &mut Desk<'_>, blobs: &[Bytes]) -> Result<Answer, Refusal> {
+pub(crate) fn blobs(tx: &mut Transaction<'_>, blobs: &[Bytes]) -> Result<ControlAnswer, Refusal> {
     if blobs.iter().any(|blob| blob.0.len() > MAX_BYTES) {
         return Err(malformed("a manifest is too large"));
     }
     for blob in blobs {
-        desk.keep(|desk| desk.ledger.put_blob(&blob.0))?;
+        tx.keep(|tx| tx.ledger.put_blob(&blob.0))?;
     }
-    Ok(Answer::Staged {})
+    Ok(ControlAnswer::Staged {})
 }
 
 /// One part after the other, and with the last one the whole, if its digest is the one that was said.
 pub(crate) fn part(
-    desk: &mut Desk<'_>,
-    (digest, size): (Digest, u64),
-    (from, bytes): (u64, &Bytes),
-) -> Result<Answer, Refusal> {
+    tx: &mut Transaction<'_>,
+    digest: Digest,
+    size: u64,
+    from: u64,
+    bytes: &Bytes,
+) -> Result<ControlAnswer, Refusal> {
     let until = from.saturating_add(bytes.0.len() as u64);
     // At places of their own: overlapping ones would together be as large as somebody likes.
     let placed = from.is_multiple_of(BYTES_PER_CALL as u64) && bytes.0.len() <= BYTES_PER_CALL;
     if !placed || size > MAX_BYTES as u64 || until > size || bytes.0.is_empty() {
         return Err(malformed("a part is empty, or lies beyond the end of what it is a part of"));
     }
-    if desk.keep(|desk| desk.ledger.has_blob(digest))? {
-        return Ok(Answer::Staged {});
+    if tx.keep(|tx| tx.ledger.has_blob(digest))? {
+        return Ok(ControlAnswer::Staged {});
     }
-    desk.keep(|desk| desk.ledger.put_part(digest, from, &bytes.0))?;
+    tx.keep(|tx| tx.ledger.put_part(digest, from, &bytes.0))?;
     if until < size {
-        return Ok(Answer::Staged {});
+        return Ok(ControlAnswer::Staged {});
     }
-    let whole = desk.keep(|desk| desk.ledger.parts(digest))?;
-    desk.keep(|desk| desk.ledger.drop_parts(digest))?;
+    let whole = tx.keep(|tx| tx.ledger.parts(digest))?;
+    tx.keep(|tx| tx.ledger.drop_parts(digest))?;
     if Digest::of(&whole) != digest {
         return Err(malformed("the parts together are something else than was said"));
     }
-    desk.keep(|desk| desk.ledger.put_blob(&whole))?;
-    Ok(Answer::Staged {})
+    tx.keep(|tx| tx.ledger.put_blob(&whole))?;
+    Ok(ControlAnswer::Staged {})
 }
 
-pub(crate) fn map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) -> Result<Answer, Refusal> {
+pub(crate) fn map(
+    tx: &mut Transaction<'_>,
+    root: Digest,
+    from: u64,
+    leaves: &[Digest],
+) -> Result<ControlAnswer, Refusal> {
     check_count(leaves)?;
     if from.saturating_add(leaves.len() as u64) > MAX_LEAVES {
         return Err(malformed("the map has too many leaves"));
     }
     // What is published, or is whole and may wait for the others' signatures, is never begun anew: no signer alone takes
     // away what the threshold is about to name.
-    let named = desk.state.heads().any(|head| head.members() == Some(root));
-    let in_use = named && desk.keep(|desk| desk.ledger.leaves(root))?.is_some();
-    if !in_use && !desk.keep(|desk| Published::is_whole(desk.ledger, root))? {
-        desk.keep(|desk| desk.ledger.put_map(root, from, leaves))?;
+    let named = tx.state.heads().any(|head| head.members() == Some(root));
+    let in_use = named && tx.keep(|tx| tx.ledger.leaves(root))?.is_some();
+    if !in_use && !tx.keep(|tx| Published::is_whole(tx.ledger, root))? {
+        tx.keep(|tx| tx.ledger.put_map(root, from, leaves))?;
         // Most often the last part.
         if leaves.len() < DIGESTS_PER_CALL {
-            desk.read_ahead(root);
-            desk.look_for_map()?;
+            tx.read_ahead(root);
+            tx.look_for_map()?;
         }
     }
-    Ok(Answer::Staged {})
+    Ok(ControlAnswer::Staged {})
 }
 
 /// A map by what it differs in from another. Nothing of it is kept unless it has the root that was said.
 pub(crate) fn change(
-    desk: &mut Desk<'_>,
+    tx: &mut Transaction<'_>,
     shelf: &Shelf,
-    (root, base): (Digest, Digest),
+    root: Digest,
+    base: Digest,
     change: &MapChange,
-) -> Result<Answer, Refusal> {
+) -> Result<ControlAnswer, Refusal> {
     if change.len() > DIGESTS_PER_CALL {
         return Err(malformed("too many digests in one call"));
     }
-    if desk.keep(|desk| Published::is_whole(desk.ledger, root))? {
-        return Ok(Answer::Staged {});
+    if tx.keep(|tx| Published::is_whole(tx.ledger, root))? {
+        return Ok(ControlAnswer::Staged {});
     }
-    let leaves = desk.keep(|desk| desk.ledger.map(base, 0, usize::MAX))?;
+    let leaves = tx.keep(|tx| tx.ledger.map(base, 0, usize::MAX))?;
     let leaves = change.apply(leaves).ok_or_else(|| Refusal::NotFound { what: "map to change".to_owned() })?;
     if leaves.len() as u64 > MAX_LEAVES {
         return Err(malformed("the map has too many leaves"));
     }
     let now = shelf.now().filter(|published| published.root() == base);
-    match Published::changed(desk.ledger, now.as_deref(), (root, leaves), change) {
+    match Published::changed(tx.ledger, now.as_deref(), root, leaves, change) {
         Ok(published) => {
-            desk.keep(|desk| desk.ledger.put_map_change(root, base, change))?;
-            desk.have_ready(published);
-            desk.look_for_map()?;
-            Ok(Answer::Staged {})
+            tx.keep(|tx| tx.ledger.put_map_change(root, base, change))?;
+            tx.have_ready(published);
+            tx.look_for_map()?;
+            Ok(ControlAnswer::Staged {})
         }
-        Err(Incomplete::Ledger(why)) => desk.keep(|_| Err(why)),
+        Err(Incomplete::Ledger(why)) => tx.keep(|_| Err(why)),
         Err(why) => Err(malformed(&why.to_string())),
     }
 }
 
 /// What one map differs in from another, if both are here and it fits into one answer.
-pub(crate) fn read_change(desk: &mut Desk<'_>, root: Digest, base: Digest) -> Result<Option<MapChange>, Refusal> {
-    let (old, new) = desk.keep(|desk| {
-        let whole = |root| desk.ledger.map(root, 0, usize::MAX);
+pub(crate) fn read_change(tx: &mut Transaction<'_>, root: Digest, base: Digest) -> Result<Option<MapChange>, Refusal> {
+    let (old, new) = tx.keep(|tx| {
+        let whole = |root| tx.ledger.map(root, 0, usize::MAX);
         Ok((whole(base)?, whole(root)?))
     })?;
     let change = MapChange::between(&old, &new);
@@ -136,25 +144,25 @@ pub(crate) fn read_change(desk: &mut Desk<'_>, root: Digest, base: Digest) -> Re
 }
 
 /// A part of a map that a head names and this gateway does not have whole.
-pub(crate) fn keep_map(desk: &mut Desk<'_>, root: Digest, (from, leaves): (u64, &[Digest])) -> Result<(), Refusal> {
+pub(crate) fn keep_map(tx: &mut Transaction<'_>, root: Digest, from: u64, leaves: &[Digest]) -> Result<(), Refusal> {
     check_count(leaves)?;
     if from.saturating_add(leaves.len() as u64) > MAX_LEAVES {
         return Err(malformed("the map has too many leaves"));
     }
-    desk.keep(|desk| desk.ledger.put_map(root, from, leaves))
+    tx.keep(|tx| tx.ledger.put_map(root, from, leaves))
 }
 
 /// Leaves of a map that are not here, as many as go into one question; if all are, manifests that they name.
-pub(crate) fn lacking(desk: &mut Desk<'_>, root: Digest) -> Result<Vec<Digest>, Refusal> {
-    let leaves = desk.keep(|desk| desk.ledger.map(root, 0, usize::MAX))?;
-    lacking_of(desk, leaves)
+pub(crate) fn lacking(tx: &mut Transaction<'_>, root: Digest) -> Result<Vec<Digest>, Refusal> {
+    let leaves = tx.keep(|tx| tx.ledger.map(root, 0, usize::MAX))?;
+    lacking_of(tx, leaves)
 }
 
 /// The same of these leaves.
-pub(crate) fn lacking_of(desk: &mut Desk<'_>, leaves: Vec<Digest>) -> Result<Vec<Digest>, Refusal> {
+pub(crate) fn lacking_of(tx: &mut Transaction<'_>, leaves: Vec<Digest>) -> Result<Vec<Digest>, Refusal> {
     let (mut lacking, mut manifests) = (Vec::new(), BTreeSet::new());
     for digest in leaves {
-        match desk.keep(|desk| desk.ledger.blob(digest))? {
+        match tx.keep(|tx| tx.ledger.blob(digest))? {
             None => lacking.push(digest),
             Some(bytes) => {
                 manifests.extend(serde_json::from_slice::<Leaf>(&bytes).ok().and_then(|leaf| leaf.manifest()));
@@ -163,7 +171,7 @@ pub(crate) fn lacking_of(desk: &mut Desk<'_>, leaves: Vec<Digest>) -> Result<Vec
     }
     if lacking.is_empty() {
         for digest in manifests {
-            if !desk.keep(|desk| desk.ledger.has_blob(digest))? {
+            if !tx.keep(|tx| tx.ledger.has_blob(digest))? {
                 lacking.push(digest);
             }
         }
@@ -172,17 +180,17 @@ pub(crate) fn lacking_of(desk: &mut Desk<'_>, leaves: Vec<Digest>) -> Result<Vec
     Ok(lacking)
 }
 
-pub(crate) fn read_map(desk: &mut Desk<'_>, root: Digest, from: u64) -> Result<Answer, Refusal> {
-    let leaves = desk.keep(|desk| desk.ledger.map(root, from, DIGESTS_PER_CALL))?;
+pub(crate) fn read_map(tx: &mut Transaction<'_>, root: Digest, from: u64) -> Result<ControlAnswer, Refusal> {
+    let leaves = tx.keep(|tx| tx.ledger.map(root, from, DIGESTS_PER_CALL))?;
     let next = (leaves.len() == DIGESTS_PER_CALL).then(|| from.saturating_add(leaves.len() as u64));
-    Ok(Answer::Map { leaves, next })
+    Ok(ControlAnswer::Map { leaves, next })
 }
 
-pub(crate) fn read_blobs(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answer, Refusal> {
+pub(crate) fn read_blobs(tx: &mut Transaction<'_>, digests: &[Digest]) -> Result<ControlAnswer, Refusal> {
     check_count(digests)?;
     let (mut blobs, mut size) = (Vec::new(), 0);
     for digest in digests {
-        if let Some(bytes) = desk.keep(|desk| desk.ledger.blob(*digest))? {
+        if let Some(bytes) = tx.keep(|tx| tx.ledger.blob(*digest))? {
             size += bytes.len();
             // An answer always has one, however large.
             if !blobs.is_empty() && size > BYTES_PER_CALL {
@@ -191,13 +199,13 @@ pub(crate) fn read_blobs(desk: &mut Desk<'_>, digests: &[Digest]) -> Result<Answ
             blobs.push(Bytes(bytes));
         }
     }
-    Ok(Answer::Blobs { blobs })
+    Ok(ControlAnswer::Blobs { blobs })
 }
 
-pub(crate) fn reports(desk: &mut Desk<'_>, after: u64) -> Result<Answer, Refusal> {
-    let rows = desk.keep(|desk| desk.ledger.reports(after, REPORTS_PER_CALL))?;
+pub(crate) fn reports(tx: &mut Transaction<'_>, after: u64) -> Result<ControlAnswer, Refusal> {
+    let rows = tx.keep(|tx| tx.ledger.reports(after, REPORTS_PER_CALL))?;
     let more = rows.len() == usize::try_from(REPORTS_PER_CALL).unwrap_or(usize::MAX);
     let last = rows.last().map_or(after, |row| row.number);
     let reports = rows.into_iter().map(|row| ReportView { report: row.report, received_at: row.received_at });
-    Ok(Answer::Reports { reports: reports.collect(), last, more })
+    Ok(ControlAnswer::Reports { reports: reports.collect(), last, more })
 }

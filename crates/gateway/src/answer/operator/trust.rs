@@ -14,18 +14,18 @@ use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::gateway::Issuers;
 use org::refusal::Refusal;
-use wire::control::Answer;
+use wire::control::ControlAnswer;
 
 use crate::gateway::Gateway;
-use crate::write::desk::Desk;
+use crate::write::transaction::Transaction;
 
-pub(crate) async fn issuers(gateway: &Gateway) -> Result<Answer, Refusal> {
-    Ok(Answer::Issuers { issuers: known(gateway).await? })
+pub(crate) async fn issuers(gateway: &Gateway) -> Result<ControlAnswer, Refusal> {
+    Ok(ControlAnswer::Issuers { issuers: known(gateway).await? })
 }
 
 /// Every gateway's, this one's first: the others' as they were last heard, also of those that are asleep.
 pub(crate) async fn known(gateway: &Gateway) -> Result<Vec<Envelope>, Refusal> {
-    let kept = gateway.writer.run(|desk| desk.keep(|desk| desk.ledger.issuers())).await?;
+    let kept = gateway.writer.run(|tx| tx.keep(|tx| tx.ledger.issuers())).await?;
     let (judgment, now) = (gateway.judgment.load(), clock::now());
     // A voice may have lost its mandate since.
     let counts = |envelope: &Envelope| open(gateway.about.org_id, &judgment.head, envelope, now).is_some();
@@ -41,19 +41,19 @@ fn open(org: OrgId, head: &Head, envelope: &Envelope, now: Timestamp) -> Option<
 
 /// A spare key that nobody can have copied before now. Once for each head: what waits for more signatures follows this
 /// one, and names the key.
-pub(crate) async fn draw(gateway: &Gateway, domain: Domain) -> Result<Answer, Refusal> {
+pub(crate) async fn draw(gateway: &Gateway, domain: Domain) -> Result<ControlAnswer, Refusal> {
     let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
     // One that is behind may have this very key in its mandate by now.
     gateway.check_halt()?;
     let head = {
         let state = gateway.state().await;
-        gateway.appear(&state);
+        gateway.update_issuers(&state);
         state.head().map(|record| record.envelope.digest())
     };
     let head = head.ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
     let drawn_at = {
-        let _drawing = gateway.drawing.lock().unwrap_or_else(PoisonError::into_inner);
-        gateway.presence.load_full().settle(&gateway.folder).map_err(|why| failed(&why))?;
+        let _drawing = gateway.keys.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        gateway.keys.issuers.load_full().settle(&gateway.folder).map_err(|why| failed(&why))?;
         let lies = gateway.folder.spare(domain).map_err(|why| failed(&why))?;
         let lies = certificate::key_id(lies.public()).map_err(|why| failed(&why))?;
         let named = |mandate: &Mandate| mandate.identity_issuer == lies || mandate.endpoint_issuer == lies;
@@ -62,18 +62,18 @@ pub(crate) async fn draw(gateway: &Gateway, domain: Domain) -> Result<Answer, Re
         }
         gateway.folder.draw_spare(domain, head, clock::now()).map_err(|why| failed(&why))?
     };
-    Ok(Answer::Spare { issuers: own(gateway)?, drawn_at })
+    Ok(ControlAnswer::Spare { issuers: own(gateway)?, drawn_at })
 }
 
 /// Longer than any certificate or request of ours.
 const LONGEST: usize = 8 << 10;
 
-impl Desk<'_> {
+impl Transaction<'_> {
     /// Takes what another gateway knows of issuing keys. The newest word of each counts, and of itself its last.
     pub fn merge_issuers(&mut self, peer: &NodeName, told: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
         let Some(head) = self.state.head().map(|record| record.head.clone()) else { return Ok(()) };
         let org = self.state.org;
-        let kept = self.keep(|desk| desk.ledger.issuers())?;
+        let kept = self.keep(|tx| tx.ledger.issuers())?;
         let kept: Vec<Issuers> = kept.iter().filter_map(|envelope| envelope.peek(Some(org)).ok()).collect();
         for envelope in told.iter().take(head.mandates.len()) {
             let Some(said) = open(org, &head, envelope, now) else { continue };
@@ -86,7 +86,7 @@ impl Desk<'_> {
                 before.is_none_or(|before| before.at < said.at || (said.gateway == *peer && before.at != said.at));
             if fits && newer {
                 let envelope = envelope.clone();
-                self.keep(|desk| desk.ledger.keep_issuers(&said.gateway, said.at, &envelope))?;
+                self.keep(|tx| tx.ledger.keep_issuers(&said.gateway, said.at, &envelope))?;
             }
         }
         Ok(())
@@ -97,9 +97,9 @@ impl Desk<'_> {
 fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
     let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
     // One at a time: what is told of must be what lies there, and never the key in use.
-    let _drawing = gateway.drawing.lock().unwrap_or_else(PoisonError::into_inner);
-    let presence = gateway.presence.load_full();
-    presence.settle(&gateway.folder).map_err(|why| failed(&why))?;
+    let _drawing = gateway.keys.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+    let issuers = gateway.keys.issuers.load_full();
+    issuers.settle(&gateway.folder).map_err(|why| failed(&why))?;
     let spare = |domain: Domain| {
         let key = gateway.folder.spare(domain).map_err(|why| failed(&why))?;
         certificate::make_request(&key).map(Bytes).map_err(|why| failed(&why))
@@ -107,8 +107,8 @@ fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
     let (spare_voice, voice) = gateway.spare_voice().map_err(|why| failed(&why))?;
     let body = Issuers {
         gateway: gateway.about.node.clone(),
-        identity: Bytes(presence.identity.told().as_ref().to_vec()),
-        endpoint: Bytes(presence.endpoint.told().as_ref().to_vec()),
+        identity: Bytes(issuers.identity.told().as_ref().to_vec()),
+        endpoint: Bytes(issuers.endpoint.told().as_ref().to_vec()),
         spare_identity: spare(Domain::Identity)?,
         spare_endpoint: spare(Domain::Endpoint)?,
         spare_voice,

@@ -28,7 +28,7 @@ fn parts_make_a_whole_and_a_repeated_one_changes_nothing() {
     let (_folder, files) = store();
     let bytes = b"an agent in three parts".to_vec();
     let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
-    let add = |from: usize, to: usize| files.add_part((digest, size), (from as u64, &bytes[from..to])).unwrap();
+    let add = |from: usize, to: usize| files.add_part(digest, size, from as u64, &bytes[from..to]).unwrap();
     assert_eq!(files.missing(digest), Some(0));
     assert_eq!(add(0, 10), 10);
     assert_eq!(add(0, 10), 10, "again");
@@ -45,10 +45,10 @@ fn parts_make_a_whole_and_a_repeated_one_changes_nothing() {
 fn other_bytes_than_were_said_are_thrown_away() {
     let (_folder, files) = store();
     let digest = Digest::of(b"right");
-    let added = files.add_part((digest, 5), (0, b"wrong"));
+    let added = files.add_part(digest, 5, 0, b"wrong");
     assert!(matches!(added, Err(FilesError::OtherBytes)));
     assert_eq!((files.missing(digest), files.list().len()), (Some(0), 0));
-    assert_eq!(files.add_part((digest, 5), (0, b"right")).unwrap(), 5);
+    assert_eq!(files.add_part(digest, 5, 0, b"right").unwrap(), 5);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn what_was_whole_when_it_was_cut_off_is_put_in_place_or_thrown_away() {
         fs::create_dir_all(&files.folder).unwrap();
         fs::write(files.part(digest), there).unwrap();
         assert_eq!(files.missing(digest), Some(5));
-        assert_eq!(files.add_part((digest, 5), (4, b"t")).is_ok(), right);
+        assert_eq!(files.add_part(digest, 5, 4, b"t").is_ok(), right);
         assert_eq!(files.has(digest), right);
         assert!(!files.part(digest).exists());
     }
@@ -70,16 +70,16 @@ fn sizes_and_uploads_are_bounded() {
     let (_folder, files) = store();
     let digest = Digest([1; 32]);
     for size in [0, MAX_FILE + 1, u64::MAX] {
-        assert!(matches!(files.add_part((digest, size), (0, b"x")), Err(FilesError::Size)), "{size}");
+        assert!(matches!(files.add_part(digest, size, 0, b"x"), Err(FilesError::Size)), "{size}");
     }
     for (from, bytes) in [(9, &b"xx"[..]), (u64::MAX, b"x"), (0, &[0; 11])] {
-        assert!(matches!(files.add_part((digest, 10), (from, bytes)), Err(FilesError::BeyondEnd)), "{from}");
+        assert!(matches!(files.add_part(digest, 10, from, bytes), Err(FilesError::BeyondEnd)), "{from}");
     }
     for n in 0..MAX_UPLOADS {
         let n = u8::try_from(n).unwrap();
-        assert_eq!(files.add_part((Digest([n; 32]), 10), (0, b"x")).unwrap(), 1);
+        assert_eq!(files.add_part(Digest([n; 32]), 10, 0, b"x").unwrap(), 1);
     }
-    assert!(matches!(files.add_part((Digest([99; 32]), 10), (0, b"x")), Err(FilesError::Full)));
+    assert!(matches!(files.add_part(Digest([99; 32]), 10, 0, b"x"), Err(FilesError::Full)));
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn a_sweep_keeps_what_is_named_and_what_is_young() {
     for digest in [named, old, asked] {
         age(&files.path(digest), 30);
     }
-    files.add_part((Digest([1; 32]), 10), (0, b"x")).unwrap();
-    files.add_part((Digest([2; 32]), 10), (0, b"x")).unwrap();
+    files.add_part(Digest([1; 32]), 10, 0, b"x").unwrap();
+    files.add_part(Digest([2; 32]), 10, 0, b"x").unwrap();
     age(&files.part(Digest([2; 32])), 8);
     assert_eq!(files.missing(asked), None, "whoever asks is about to name it");
     let swept = files.sweep(&BTreeSet::from([named]), DAY.times(7));

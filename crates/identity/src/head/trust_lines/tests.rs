@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::time::{Seconds, Timestamp};
-use crate::trust::{self, Step};
+use crate::trust::{self, TrustStep};
 
 const NOW: Timestamp = Timestamp::from_unix(1_800_000_000);
 const D: Domain = Domain::Identity;
@@ -183,11 +183,11 @@ fn turn(lines: &[TrustLine], kind: u8, n: u8) -> Option<Vec<TrustLine>> {
     let newest = of(lines, D).last()?.version;
     let oldest = of(lines, D).iter().find(|it| it.state == Grace).map_or(1, |it| it.version);
     let step = match kind {
-        0 | 1 => Step::Publish { bundle },
-        2 => Step::Activate { version: newest, grace },
-        3 => Step::Rollback { bundle, reverts: trust::reverted(lines, D).ok()?.0.version, grace },
-        4 => Step::Retire { version: oldest, early: true },
-        _ => Step::Replace { bundle },
+        0 | 1 => TrustStep::Publish { bundle },
+        2 => TrustStep::Activate { version: newest, grace },
+        3 => TrustStep::Rollback { bundle, reverts: trust::reverted(lines, D).ok()?.0.version, grace },
+        4 => TrustStep::Retire { version: oldest, early: true },
+        _ => TrustStep::Replace { bundle },
     };
     trust::step(lines, D, step, NOW).ok()
 }

@@ -94,7 +94,7 @@ proptest! {
     fn a_changed_binding_is_unreadable_or_does_not_hold(edits in edits()) {
         let (key, web) = (fixed(), principal(WEB));
         let svid_key = key_id(key.public()).unwrap();
-        let terms = Terms { org: ORG, principal: &web, node: &node("web-1"), svid_key, not_after: NOW };
+        let terms = BindingTerms { org: ORG, principal: &web, node: &node("web-1"), svid_key, not_after: NOW };
         let good = terms.sign(&key).unwrap();
         assert_eq!(Binding::from_der(&good.to_der()).as_ref(), Some(&good));
         if let Some(read) = Binding::from_der(&mutate(&good.to_der(), &edits)) {

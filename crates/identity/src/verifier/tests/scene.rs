@@ -6,12 +6,12 @@ use pki_types::CertificateDer;
 
 use crate::authority::Authority;
 use crate::bundle::{Endpoint, Identity, InDomain, Roots};
-use crate::certificate::binding::{Binding, Terms};
+use crate::certificate::binding::{Binding, BindingTerms};
 use crate::certificate::{self, Validity, draft_svid, key_id, make_request, read_request};
 use crate::head::{Cause, Head, Mandate, Revocations};
 use crate::id::{Digest, KeyId, OrgId, Serial};
 use crate::key::{EdKey, P256Key, Sign as _};
-use crate::principal::{Host, Kind, NodeName, OrgName, Principal};
+use crate::principal::{Host, NodeName, OrgName, Principal, PrincipalKind};
 use crate::signers::SignersRef;
 use crate::time::{Seconds, Timestamp};
 use crate::verifier::{BelievedSvid, ProvenSvid, Side, Standard, Untrusted, check_svid};
@@ -90,7 +90,7 @@ impl Scene {
             identity_issuer: identity.issuer.key_id(),
             endpoint_issuer: endpoint.issuer.key_id(),
             hosts: vec![host("gw.example"), host("192.0.2.1")],
-            kinds: BTreeSet::from([Kind::Node, Kind::User]),
+            kinds: BTreeSet::from([PrincipalKind::Node, PrincipalKind::User]),
             names: vec!["*".parse().unwrap()],
             svid_ttl: Seconds::DAY,
             not_before: NOW - Seconds::DAY,
@@ -124,7 +124,7 @@ impl Scene {
 
     pub fn bind(&self, principal: &Principal, on: &str) -> Binding {
         let not_after = NOW + Seconds::DAY;
-        let terms = Terms { org: ORG, principal, node: &node(on), svid_key: self.svid_key_id(), not_after };
+        let terms = BindingTerms { org: ORG, principal, node: &node(on), svid_key: self.svid_key_id(), not_after };
         terms.sign(&self.node_key).unwrap()
     }
 

@@ -152,12 +152,12 @@ impl Attended {
                     self.due = self.due.map(|(last, _)| (last, Instant::now() + OBEYS_WITHIN));
                 }
                 for (wanted, done) in std::mem::take(&mut self.waiting) {
-                    self.settle((wanted, done), number);
+                    self.settle(wanted, done, number);
                 }
             }
             TunnelEvent::Heard(news) => supervisor.hearing.take(*news),
             TunnelEvent::Met(meeting) => supervisor.meet(*meeting),
-            TunnelEvent::Listens { at, failed } => supervisor.listens((at, failed), self.due.is_some()),
+            TunnelEvent::Listens { at, failed } => supervisor.listens(at, failed, self.due.is_some()),
             TunnelEvent::Shown { number, answer } => {
                 if let Some(asked) = self.questions.remove(&number) {
                     let _ = asked.send(*answer);
@@ -204,7 +204,7 @@ impl Attended {
         }
     }
 
-    fn settle(&mut self, (wanted, done): (u64, oneshot::Sender<()>), number: u64) {
+    fn settle(&mut self, wanted: u64, done: oneshot::Sender<()>, number: u64) {
         if wanted <= number {
             let _ = done.send(());
         } else {

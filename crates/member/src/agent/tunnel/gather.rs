@@ -129,7 +129,7 @@ fn running(scope: &Scope, manifest: &Manifest, met: &Met, gaps: &mut Gaps) -> Tu
 mod tests {
     use std::fs;
 
-    use ground::file::{self, Access};
+    use ground::file::{self, FileAccess};
     use ground::random;
     use identity::authority::Authority;
     use identity::bundle::Identity as IdentityDomain;
@@ -149,7 +149,7 @@ mod tests {
             let folder = scope.path(&format!("principals/user-{user}/svids/0"));
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("svid.pem"), some.pem()).unwrap();
-            file::write(&folder.join("svid.key"), key.to_pem().as_bytes(), Access::Private).unwrap();
+            file::write(&folder.join("svid.key"), key.to_pem().as_bytes(), FileAccess::Private).unwrap();
         }
         fs::write(scope.path("principals/user-ann/svids/0/svid.pem"), "half of it").unwrap();
         let node = NodeFile {

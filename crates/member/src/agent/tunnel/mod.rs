@@ -84,7 +84,7 @@ pub fn begin(scope: Scope) -> (Tunnel, mpsc::Receiver<News>) {
     let (heard, news) = mpsc::channel(4);
     let met = Arc::new(Mutex::new(Met::load(&scope)));
     let desk = TunnelDesk { wishes, view: Arc::default(), met: Arc::clone(&met) };
-    let supervisor = Supervisor::new(scope, (to_do, heard), (Arc::clone(&desk.view), met));
+    let supervisor = Supervisor::new(scope, to_do, heard, Arc::clone(&desk.view), met);
     let task = tokio::spawn(supervisor.run()).abort_handle();
     (Tunnel { desk, task, fed: None }, news)
 }
@@ -201,7 +201,7 @@ fn heed(scope: &Scope, news: &News) -> Result<Option<Known>, AskError> {
         }
         Ok(_) => Ok(is_stopped.then_some(known)),
         Err(why) => {
-            let is_taken = keep_the_rest(scope, &known, (&why, &news.beside()), now)?;
+            let is_taken = keep_the_rest(scope, &known, &why, &news.beside(), now)?;
             if is_stopped || is_taken { Ok(scope.known()?) } else { Err(AskError::Knowledge(why)) }
         }
     }

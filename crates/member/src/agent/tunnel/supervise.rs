@@ -71,8 +71,10 @@ struct Said {
 impl Supervisor {
     pub(crate) fn new(
         scope: Scope,
-        (wishes, heard): (mpsc::Receiver<Wish>, mpsc::Sender<News>),
-        (view, met): (Arc<Mutex<TunnelView>>, Arc<Mutex<Met>>),
+        wishes: mpsc::Receiver<Wish>,
+        heard: mpsc::Sender<News>,
+        view: Arc<Mutex<TunnelView>>,
+        met: Arc<Mutex<Met>>,
     ) -> Self {
         let (meetings, hearing) = (Meetings::new(met), Hearing::default());
         let (orders, said, pause) = (None, None, FIRST_PAUSE);
@@ -228,7 +230,8 @@ impl Supervisor {
 
     pub(super) fn listens(
         &mut self,
-        (at, failed): (BTreeMap<ListenerId, SocketAddr>, BTreeMap<ListenerId, String>),
+        at: BTreeMap<ListenerId, SocketAddr>,
+        failed: BTreeMap<ListenerId, String>,
         is_behind: bool,
     ) {
         self.said = Some(Said { at, failed, is_behind });

@@ -16,14 +16,14 @@ pub(super) fn at(second: i64) -> Timestamp {
     Timestamp::from_unix(1_800_000_000 + second)
 }
 
-const TERMS: Terms = Terms { confirm: Confirm::Auto, fresh: false, within: Seconds(300) };
+const TERMS: TrialTerms = TrialTerms { confirm: Confirm::Auto, fresh: false, within: Seconds(300) };
 
 fn offer(item: Item, head: u64) -> Event {
     Event::Offered(Offer { item, head, terms: TERMS, urged: false })
 }
 
 fn urge(item: Item, head: u64) -> Event {
-    Event::Offered(Offer { item, head, terms: Terms { within: Seconds(60), ..TERMS }, urged: true })
+    Event::Offered(Offer { item, head, terms: TrialTerms { within: Seconds(60), ..TERMS }, urged: true })
 }
 
 /// Plays events, each at its second.
@@ -108,7 +108,7 @@ fn each_policy_waits_for_its_own() {
         (Confirm::Operator, false, true, Outcome::Ignored),
         (Confirm::Operator, true, true, Outcome::Confirmed),
     ] {
-        let terms = Terms { confirm, ..TERMS };
+        let terms = TrialTerms { confirm, ..TERMS };
         let offer = Event::Offered(Offer { item: item(2, 102), head: 2, terms, urged: false });
         let mut standing = play(settled(), [(10, offer, Outcome::OnTrial), (11, checked(2, GOOD), Outcome::Noted)]);
         if reach {
@@ -123,7 +123,7 @@ fn each_policy_waits_for_its_own() {
 
 #[test]
 fn evidence_about_something_else_or_after_the_time_counts_for_nothing() {
-    let fresh = Terms { fresh: true, ..TERMS };
+    let fresh = TrialTerms { fresh: true, ..TERMS };
     let offer = Event::Offered(Offer { item: item(2, 102), head: 2, terms: fresh, urged: false });
     let trial = play(
         settled(),
@@ -220,7 +220,7 @@ fn a_clock_set_forward_ends_a_trial_early() {
 
 #[test]
 fn who_dies_ten_times_under_something_new_goes_back() {
-    let day = Terms { within: Seconds::DAY, ..TERMS };
+    let day = TrialTerms { within: Seconds::DAY, ..TERMS };
     let offer = Event::Offered(Offer { item: item(2, 102), head: 2, terms: day, urged: false });
     let mut standing = play(settled(), [(10, offer, Outcome::OnTrial)]);
     for start in 1..10 {
@@ -232,7 +232,7 @@ fn who_dies_ten_times_under_something_new_goes_back() {
 
 #[test]
 fn a_start_forgets_evidence_but_no_consent() {
-    let terms = Terms { confirm: Confirm::Operator, ..TERMS };
+    let terms = TrialTerms { confirm: Confirm::Operator, ..TERMS };
     let offer = Event::Offered(Offer { item: item(2, 102), head: 2, terms, urged: false });
     let standing = play(
         settled(),

@@ -92,7 +92,7 @@ impl Scene {
             known.head.head.trusted_bundles(Domain::Endpoint).any(|line| line.bundle == bundle.digest())
         };
         let bundles = [&self.one, &self.two].into_iter().filter(named).cloned().collect();
-        trusting.offer(&self.scope, &known.head.head, bundles, (trying, now)).unwrap()
+        trusting.offer(&self.scope, &known.head.head, bundles, trying, now).unwrap()
     }
 
     fn versions(&self, known: &Known, now: Timestamp) -> Vec<u64> {
@@ -199,7 +199,7 @@ fn a_version_with_the_same_roots_and_one_less_version_need_no_trial() {
     let lines = vec![line(&scene.one, Retired), line(&scene.two, Retired), line(&again, Active)];
     let known = scene.org.known(4, lines);
     let mut trusting = scene.open(&known, NOW);
-    let offered = trusting.offer(&scene.scope, &known.head.head, vec![again], (TRYING, NOW)).unwrap();
+    let offered = trusting.offer(&scene.scope, &known.head.head, vec![again], TRYING, NOW).unwrap();
     assert_eq!((offered, trusting.versions(&known.head.head)), (Outcome::Swapped, vec![3]));
 }
 
@@ -242,7 +242,7 @@ fn a_scope_without_a_record_goes_by_no_root_that_it_knows_to_be_retired() {
     // Somebody went back to it under another number.
     let again = scene.org.bundle::<Endpoint>(3, scene.one.pem());
     let known = scene.org.known(4, vec![line(&scene.one, Retired), line(&again, Active)]);
-    scene.open(&known, NOW).offer(&scene.scope, &known.head.head, vec![again], (TRYING, NOW)).unwrap();
+    scene.open(&known, NOW).offer(&scene.scope, &known.head.head, vec![again], TRYING, NOW).unwrap();
     std::fs::remove_file(scene.scope.path("trust/endpoint/trial.json")).unwrap();
     assert_eq!(scene.open(&known, NOW).roots(&known.head.head).certificates(), first);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use identity::key::{P256Key, PublicKey};
 use identity::principal::host::HostName;
 use identity::principal::label::Label;
@@ -45,7 +45,7 @@ impl Scope {
 
     /// The key that this machine had before, until it is a member again.
     pub fn keep_old_key(&self, key: &P256Key) -> Result<(), ScopeError> {
-        Ok(file::write(&self.path(OLD_KEY), key.to_pem().as_bytes(), Access::Private)?)
+        Ok(file::write(&self.path(OLD_KEY), key.to_pem().as_bytes(), FileAccess::Private)?)
     }
 
     pub fn old_key(&self) -> Result<P256Key, ScopeError> {
@@ -73,7 +73,7 @@ impl Scope {
         self.create()?;
         // The node key last: where it is, all is.
         for name in ["seal.key", "node.key"] {
-            file::write(&self.path(name), &file::read_secret(&request.path(name))?, Access::Private)?;
+            file::write(&self.path(name), &file::read_secret(&request.path(name))?, FileAccess::Private)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use ground::file::{self, Access};
+use ground::file::{self, FileAccess};
 use identity::bundle::{Domain, InDomain, Roots};
 use identity::certificate;
 use serde::{Deserialize, Serialize};
@@ -110,7 +110,7 @@ impl Scope {
         if roots.certificates().is_empty() || file::read_if_there(&path)?.as_deref() == Some(pem.as_bytes()) {
             return Ok(false);
         }
-        file::write(&path, pem.as_bytes(), Access::Readable)?;
+        file::write(&path, pem.as_bytes(), FileAccess::Readable)?;
         Ok(true)
     }
 

@@ -43,12 +43,12 @@ impl Caller {
             return Err(Failure::failed(doing, why)
                 .hint("it may have ended, or somebody on this machine connected to the service directly"));
         };
-        show(common.json, &caller, || told(&caller, (far, near)));
+        show(common.json, &caller, || told(&caller, far, near));
         Ok(())
     }
 }
 
-fn told(caller: &CallerIdentity, (far, near): (SocketAddr, Option<SocketAddr>)) -> String {
+fn told(caller: &CallerIdentity, far: SocketAddr, near: Option<SocketAddr>) -> String {
     let CallerIdentity { principal, node, service, at, since } = caller;
     let told = format!("`{service}` at {at} is called by {principal} on {node} since {since}");
     match near {

@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use clap::Subcommand;
 use identity::principal::OrgName;
 use rustix::fs::FileType;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use tokio::runtime::Builder;
 use tunnel::process::{obey, sandbox};
 
@@ -45,15 +45,15 @@ impl TunnelCommand {
         let (control, log) = handed().map_err(|why| {
             Failure::new("could not run the tunnel", &why).hint("the agent starts it: freehold-node run")
         })?;
-        let confined = sandbox::confine().map_err(|why| Failure::new(doing, &why))?;
-        terminal::log::log_aside().map_err(|why| Failure::new(doing, &why))?;
+        let confined = sandbox::confine().during(doing)?;
+        terminal::log::log_aside().during(doing)?;
         confined.complain();
         tracing::info!(sandbox = %confined, open_files = confined.open_files, "the tunnel runs");
-        let runtime = Builder::new_multi_thread().enable_all().build().map_err(|why| Failure::new(doing, &why))?;
+        let runtime = Builder::new_multi_thread().enable_all().build().during(doing)?;
         let ran = runtime.block_on(obey::run(control, log, &confined));
         // What still resolves a name is not waited for.
         runtime.shutdown_background();
-        ran.map_err(|why| Failure::new(doing, &why))
+        ran.during(doing)
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clap::Args;
-use identity::principal::{Kind, Name, Principal};
+use identity::principal::{Name, Principal, PrincipalKind};
 use manifest::stored::Manifest;
-use member::agent::status::Status;
+use member::agent::status::NodeStatus;
 use member::agent::tunnel::view::{State, TunnelView, told};
 use member::apply::stage::{FOLDER, Shelf};
 use member::store::scope::Scope;
@@ -52,7 +52,7 @@ struct Told {
 impl Port {
     pub fn run(self, common: &Common) -> Result<(), Failure> {
         let scope = common.scope(DOING)?;
-        let Some(status) = Status::from_agent(&scope) else {
+        let Some(status) = NodeStatus::from_agent(&scope) else {
             let why = "the agent does not run, so nothing listens";
             return Err(Failure::failed(DOING, why).hint(common.start(&scope)));
         };
@@ -144,7 +144,7 @@ fn no_socks(tunnel: &TunnelView, user: Option<&Principal>, manifest: Option<&Man
         return Failure::failed(DOING, why).hint(format!("it comes with the next exchange: {sync}"));
     }
     let users: BTreeSet<String> =
-        served.iter().filter(|who| who.kind() == Kind::User).map(|who| format!("`{}`", who.name())).collect();
+        served.iter().filter(|who| who.kind() == PrincipalKind::User).map(|who| format!("`{}`", who.name())).collect();
     let here = match users.len() {
         0 => "no user is".to_owned(),
         1 => format!("{} is", users.into_iter().collect::<String>()),

@@ -7,7 +7,7 @@ use clap::Args;
 use ground::clock;
 use member::agent::socket::Remote;
 use member::agent::tunnel::view::TunnelView;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use terminal::show::show;
 use tunnel::control::view::{ServiceCounts, View};
 
@@ -48,7 +48,7 @@ impl Top {
                 continue;
             }
             if common.json && !once {
-                let line = serde_json::to_string(&status.tunnel).map_err(|why| Failure::new(doing, &why))?;
+                let line = serde_json::to_string(&status.tunnel).during(doing)?;
                 // Whoever reads may have gone away.
                 if writeln!(std::io::stdout(), "{line}").is_err() {
                     return Ok(());

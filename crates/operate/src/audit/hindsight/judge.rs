@@ -1,6 +1,6 @@
 //! Could she, by one state of the ledger and one published map? Decides only.
 
-use identity::principal::{Kind, NodeName, Principal};
+use identity::principal::{NodeName, Principal, PrincipalKind};
 use identity::time::Timestamp;
 use manifest::stored::Caller;
 use manifest::table::Table;
@@ -50,7 +50,7 @@ pub(crate) fn judge(state: &State, table: Option<&Table>, question: &Question, a
     };
     let serving = Principal::service(&state.name, &question.what);
     for principal in [&question.who, &serving] {
-        if state.revocations.principals.contains(principal) {
+        if state.revoked().principals.contains(principal) {
             return Judgement::against(format!("{} was revoked", words(principal)));
         }
         // Without one, no SVID of theirs is believed, however long it would last.
@@ -96,7 +96,7 @@ impl Then<'_> {
         let who = &question.who;
         let all: Vec<NodeName> = match who.node_name() {
             Some(own) => vec![own],
-            None => self.state.names.keys().filter(|node| self.table.is_home(node, who)).cloned().collect(),
+            None => self.state.members.names().filter(|node| self.table.is_home(node, who)).cloned().collect(),
         };
         let here: Vec<&NodeName> =
             all.iter().filter(|node| question.from.as_ref().is_none_or(|from| from == *node)).collect();
@@ -110,7 +110,7 @@ impl Then<'_> {
 
     fn servers(&mut self, question: &Question) -> Vec<NodeName> {
         let (state, table) = (self.state, self.table);
-        let serving: Vec<&NodeName> = state.names.keys().filter(|node| table.serves(node, &question.what)).collect();
+        let serving: Vec<&NodeName> = state.members.names().filter(|node| table.serves(node, &question.what)).collect();
         if serving.is_empty() {
             self.against.push(format!("`{}` listened nowhere", question.what));
         }
@@ -131,6 +131,6 @@ impl Then<'_> {
 
 /// Whether a machine can matter to the answer, in any of these maps.
 pub(crate) fn concerns(tables: &[&Table], question: &Question, node: &NodeName) -> bool {
-    let own = question.who.kind() == Kind::Node && question.who.name() == node.as_str();
+    let own = question.who.kind() == PrincipalKind::Node && question.who.name() == node.as_str();
     own || tables.iter().any(|table| table.is_home(node, &question.who) || table.serves(node, &question.what))
 }

@@ -9,7 +9,7 @@ use identity::head::{GitHash, Head};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, ClassLeaves};
-use identity::principal::{Author, Kind, Name, NodeName, Principal, SignerName};
+use identity::principal::{Author, Name, NodeName, Principal, PrincipalKind, SignerName};
 use identity::signers::Signer;
 use identity::time::Timestamp;
 use judge::{Judgement, Way, judge};
@@ -243,7 +243,7 @@ fn table_of<'t>(tables: &'t Tables, state: &State) -> Option<&'t Table> {
 }
 
 fn names_in(state: &State, table: Option<&Table>) -> Names {
-    let nodes = state.names.keys().map(|name| (Kind::Node, name.to_string()));
+    let nodes = state.members.names().map(|name| (PrincipalKind::Node, name.to_string()));
     let placed = state.head().into_iter().flat_map(|record| &record.head.placements);
     let placed = placed.map(|place| (place.principal.kind(), place.principal.name().to_owned()));
     nodes.chain(placed).chain(table.into_iter().flat_map(Table::names)).collect()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use identity::principal::{Kind, Name, NodeName, OrgName, Principal};
+use identity::principal::{Name, NodeName, OrgName, Principal, PrincipalKind};
 use manifest::source::meant;
 
 /// A question that means nobody, or more than one.
@@ -27,7 +27,7 @@ fn or_near(near: Option<&str>) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     org: Option<OrgName>,
-    kind: Option<Kind>,
+    kind: Option<PrincipalKind>,
     name: String,
     from: Option<NodeName>,
 }
@@ -42,7 +42,7 @@ pub struct Question {
 }
 
 /// Names by their kind.
-pub type Names = BTreeSet<(Kind, String)>;
+pub type Names = BTreeSet<(PrincipalKind, String)>;
 
 impl FromStr for Asked {
     type Err = BadQuestion;
@@ -58,9 +58,9 @@ impl FromStr for Asked {
             return Ok(Self { org: Some(org), kind: Some(principal.kind()), name, from });
         }
         let (kind, name) = match who.split_once('/') {
-            Some(("user", name)) => (Some(Kind::User), name),
-            Some(("service", name)) => (Some(Kind::Service), name),
-            Some(("node", name)) => (Some(Kind::Node), name),
+            Some(("user", name)) => (Some(PrincipalKind::User), name),
+            Some(("service", name)) => (Some(PrincipalKind::Service), name),
+            Some(("node", name)) => (Some(PrincipalKind::Node), name),
             Some(_) => return Err(bad()),
             None => (None, who),
         };
@@ -75,8 +75,10 @@ impl Asked {
         if let Some(other) = self.org.as_ref().filter(|other| *other != org) {
             return Err(BadQuestion::OtherOrg { org: other.clone(), own: org.clone() });
         }
-        let fits = |(kind, name): &&(Kind, String)| *name == self.name && self.kind.is_none_or(|given| given == *kind);
-        let found: Vec<Kind> = known.iter().filter(fits).map(|(kind, _)| *kind).collect();
+        let fits = |(kind, name): &&(PrincipalKind, String)| {
+            *name == self.name && self.kind.is_none_or(|given| given == *kind)
+        };
+        let found: Vec<PrincipalKind> = known.iter().filter(fits).map(|(kind, _)| *kind).collect();
         match found.as_slice() {
             [kind] => Ok(principal(org, *kind, &self.name)?),
             [] => {
@@ -89,8 +91,8 @@ impl Asked {
 
     pub fn question(&self, org: &OrgName, what: &Name, known: &Names) -> Result<Question, BadQuestion> {
         let who = self.find(org, known)?;
-        if !known.contains(&(Kind::Service, what.to_string())) {
-            let services = known.iter().filter(|(kind, _)| *kind == Kind::Service);
+        if !known.contains(&(PrincipalKind::Service, what.to_string())) {
+            let services = known.iter().filter(|(kind, _)| *kind == PrincipalKind::Service);
             return Err(BadQuestion::unknown("service", what.as_str(), services.map(|(_, name)| name.as_str())));
         }
         Ok(Question { who, from: self.from.clone(), what: what.clone() })
@@ -104,12 +106,12 @@ impl BadQuestion {
     }
 }
 
-fn principal(org: &OrgName, kind: Kind, name: &str) -> Result<Principal, BadQuestion> {
+fn principal(org: &OrgName, kind: PrincipalKind, name: &str) -> Result<Principal, BadQuestion> {
     let bad = |_| BadQuestion::NotWho(name.to_owned());
     Ok(match kind {
-        Kind::Node => Principal::node(org, &name.parse().map_err(bad)?),
-        Kind::User => Principal::user(org, &name.parse().map_err(bad)?),
-        Kind::Service => Principal::service(org, &name.parse().map_err(bad)?),
+        PrincipalKind::Node => Principal::node(org, &name.parse().map_err(bad)?),
+        PrincipalKind::User => Principal::user(org, &name.parse().map_err(bad)?),
+        PrincipalKind::Service => Principal::service(org, &name.parse().map_err(bad)?),
     })
 }
 
@@ -118,7 +120,12 @@ mod tests {
     use super::*;
 
     fn known() -> Names {
-        let names = [(Kind::User, "alice"), (Kind::Node, "laptop"), (Kind::Service, "wiki"), (Kind::Node, "wiki")];
+        let names = [
+            (PrincipalKind::User, "alice"),
+            (PrincipalKind::Node, "laptop"),
+            (PrincipalKind::Service, "wiki"),
+            (PrincipalKind::Node, "wiki"),
+        ];
         names.into_iter().map(|(kind, name)| (kind, name.to_owned())).collect()
     }
 

@@ -22,7 +22,7 @@ fn addresses(texts: &[&str]) -> Vec<Address> {
 #[test]
 fn a_line_names_three_hashes_and_every_gateway() {
     let (kit, gateways) = (kit(), addresses(&["gw.example:7443", "[::1]:7443"]));
-    let line = Line { code: "fh1_code", gateways: &gateways, kit: Some(&kit), name: Some("web-1") };
+    let line = JoinLine { code: "fh1_code", gateways: &gateways, kit: Some(&kit), name: Some("web-1") };
     let told = line.shell();
     let (script, root, list) = (kit.script, kit.root, kit.release.list);
     assert!(told.starts_with("echo fh1_code | (set -e; d=$(mktemp -d); "), "{}", &*told);
@@ -45,7 +45,7 @@ fn a_line_names_three_hashes_and_every_gateway() {
 #[test]
 fn without_a_release_the_agent_must_be_there() {
     let gateways = addresses(&["gw.example:7443"]);
-    let line = Line { code: "fh1_code", gateways: &gateways, kit: None, name: None };
+    let line = JoinLine { code: "fh1_code", gateways: &gateways, kit: None, name: None };
     assert_eq!(*line.shell(), "echo fh1_code | freehold-node join");
     assert_eq!((line.installs(), line.powershell()), (false, None));
     assert_eq!(*line.env(), "FREEHOLD_INVITE=fh1_code\n");
@@ -58,7 +58,7 @@ fn a_carrier_is_believed_by_its_own_root_for_its_own_name() {
     let mut kit = kit();
     let (own, outside, list) = (kit.root, Digest([9; 32]), kit.release.list);
     let gateways = addresses(&["wss://gw.example", "wss://other.example:8443/x", "socks5://127.0.0.1:9/gw.example:1"]);
-    let line = |kit: &Kit| Line { code: "c", gateways: &gateways, kit: Some(kit), name: None }.shell().to_string();
+    let line = |kit: &Kit| JoinLine { code: "c", gateways: &gateways, kit: Some(kit), name: None }.shell().to_string();
     assert_eq!(line(&kit), "echo c | freehold-node join");
     kit.outside.insert("gw.example".parse().unwrap(), outside);
     let told = line(&kit);
@@ -66,7 +66,7 @@ fn a_carrier_is_believed_by_its_own_root_for_its_own_name() {
     assert!(told.ends_with(&runs) && !told.contains("other.example") && !told.contains(":1 "), "{told}");
     // Beside one that answers itself: to each its own.
     let both = addresses(&["gw.example:7443", "[::1]:7443", "wss://gw.example"]);
-    let line = Line { code: "c", gateways: &both, kit: Some(&kit), name: None };
+    let line = JoinLine { code: "c", gateways: &both, kit: Some(&kit), name: None };
     let runs = format!(
         "sh join.sh --gateway https://gw.example:7443 --gateway https://[::1]:7443 --root {own} --gateway \
          https://gw.example:443 --root {outside} --agents {list})"

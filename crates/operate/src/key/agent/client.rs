@@ -15,7 +15,7 @@ use identity::time::Seconds;
 
 use crate::key::agent::meant::{NotMeant, Purpose};
 use crate::key::agent::place::{AgentPlace, NoPlace};
-use crate::key::agent::words::{Answer, Given, HeldKey, MAX_LINE, Request, Status};
+use crate::key::agent::words::{Given, HeldKey, KeyAgentAnswer, KeyAgentStatus, MAX_LINE, Request};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -50,9 +50,9 @@ pub const READY: &str = "ready";
 pub const RUNS: &str = "another runs";
 
 /// What the running agent holds; nothing if none runs.
-pub fn status(place: &AgentPlace) -> Result<Option<Status>, AgentError> {
+pub fn status(place: &AgentPlace) -> Result<Option<KeyAgentStatus>, AgentError> {
     match ask(place, &Request::Status) {
-        Ok(Answer::Status(status)) => Ok(Some(status)),
+        Ok(KeyAgentAnswer::Status(status)) => Ok(Some(status)),
         Ok(_) => Err(AgentError::OtherAnswer),
         Err(AgentError::NotThere) => Ok(None),
         Err(why) => Err(why),
@@ -60,15 +60,20 @@ pub fn status(place: &AgentPlace) -> Result<Option<Status>, AgentError> {
 }
 
 /// Hands keys over; starts an agent if none runs. `program` is what serves when called with the word `agent`.
-pub fn hold(place: &AgentPlace, program: &Path, keys: Vec<Given>, seconds: Seconds) -> Result<Status, AgentError> {
+pub fn hold(
+    place: &AgentPlace,
+    program: &Path,
+    keys: Vec<Given>,
+    seconds: Seconds,
+) -> Result<KeyAgentStatus, AgentError> {
     place.make()?;
     let request = Request::Hold { keys, seconds };
     for _ in 0..TRIES {
         match ask(place, &request) {
-            Ok(Answer::Status(status)) => return Ok(status),
-            Ok(Answer::Refused { why }) => return Err(AgentError::Refused(why)),
-            Ok(Answer::Ending) => drop(Lock::wait(&place.lock())?),
-            Ok(Answer::Signature(_) | Answer::Locked) => return Err(AgentError::OtherAnswer),
+            Ok(KeyAgentAnswer::Status(status)) => return Ok(status),
+            Ok(KeyAgentAnswer::Refused { why }) => return Err(AgentError::Refused(why)),
+            Ok(KeyAgentAnswer::Ending) => drop(Lock::wait(&place.lock())?),
+            Ok(KeyAgentAnswer::Signature(_) | KeyAgentAnswer::Locked) => return Err(AgentError::OtherAnswer),
             Err(AgentError::NotThere) => start(program)?,
             Err(why) => return Err(why),
         }
@@ -79,7 +84,7 @@ pub fn hold(place: &AgentPlace, program: &Path, keys: Vec<Given>, seconds: Secon
 /// Makes the agent forget and end; false if none ran. What a killed one left is removed.
 pub fn lock(place: &AgentPlace) -> Result<bool, AgentError> {
     match ask(place, &Request::Lock) {
-        Ok(Answer::Locked) => {
+        Ok(KeyAgentAnswer::Locked) => {
             // It is locked when it has ended.
             drop(Lock::wait(&place.lock())?);
             Ok(true)
@@ -124,18 +129,18 @@ impl Sign for AgentKey {
         let purpose = Purpose::of(message).ok_or(NotMeant::OtherBytes).map_err(|why| not_signed(&why))?;
         let request = Request::Sign { key: self.public, purpose, message: Bytes(message.to_vec()) };
         match ask(&self.place, &request) {
-            Ok(Answer::Signature(signature)) => {
+            Ok(KeyAgentAnswer::Signature(signature)) => {
                 self.public.verify(message, &signature.0).map_err(|why| not_signed(&why))?;
                 Ok(signature.0)
             }
-            Ok(Answer::Refused { why }) => Err(not_signed(&why)),
+            Ok(KeyAgentAnswer::Refused { why }) => Err(not_signed(&why)),
             Ok(_) => Err(not_signed(&AgentError::OtherAnswer)),
             Err(why) => Err(not_signed(&why)),
         }
     }
 }
 
-fn ask(place: &AgentPlace, request: &Request) -> Result<Answer, AgentError> {
+fn ask(place: &AgentPlace, request: &Request) -> Result<KeyAgentAnswer, AgentError> {
     use rustix::net::sockopt::socket_peercred;
     let socket = place.socket();
     if !place.folder().exists() {

@@ -22,8 +22,10 @@ use zeroize::Zeroizing;
 use crate::key::agent::meant::Purpose;
 use crate::key::agent::memory::{PagedKey, harden};
 use crate::key::agent::place::{AgentPlace, NoPlace};
-use crate::key::agent::rest::{Reading, Verdict, judge};
-use crate::key::agent::words::{Answer, Given, HeldIn, HeldKey, LONGEST, MAX_LINE, Material, Request, Status};
+use crate::key::agent::rest::{KeyHold, Reading, judge};
+use crate::key::agent::words::{
+    Given, HeldIn, HeldKey, KeyAgentAnswer, KeyAgentStatus, LONGEST, MAX_LINE, Material, Request,
+};
 use crate::key::token::TokenKey;
 
 #[derive(Debug, thiserror::Error)]
@@ -148,7 +150,7 @@ async fn entertain(holder: &Holder, mut stream: UnixStream) -> io::Result<()> {
     told.push(b'\n');
     stream.write_all(&told).await?;
     stream.shutdown().await?;
-    if matches!(answer, Answer::Locked) {
+    if matches!(answer, KeyAgentAnswer::Locked) {
         holder.locked.notify_one();
     }
     Ok(())
@@ -174,11 +176,11 @@ impl Holder {
     fn swept(&self) -> MutexGuard<'_, Ring> {
         let mut ring = self.ring();
         let now = clocks();
-        let verdicts: Vec<Verdict> = ring.held.iter().map(|held| judge(held.begun, now, held.span)).collect();
-        if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Slept | Verdict::ClockJumped)) {
+        let verdicts: Vec<KeyHold> = ring.held.iter().map(|held| judge(held.begun, now, held.span)).collect();
+        if verdicts.iter().any(|verdict| matches!(verdict, KeyHold::Slept | KeyHold::ClockJumped)) {
             ring.held.clear();
         }
-        ring.held.retain(|held| judge(held.begun, now, held.span) == Verdict::Hold);
+        ring.held.retain(|held| judge(held.begun, now, held.span) == KeyHold::Hold);
         ring
     }
 
@@ -195,24 +197,24 @@ impl Holder {
         ring.ended = true;
     }
 
-    fn answer(&self, request: Request) -> Answer {
+    fn answer(&self, request: Request) -> KeyAgentAnswer {
         match request {
             Request::Status => self.status(),
             Request::Hold { keys, seconds } => self.hold(keys, seconds),
             Request::Sign { key, purpose, message } => self.sign(key, purpose, &message.0),
             Request::Lock => {
                 self.forget();
-                Answer::Locked
+                KeyAgentAnswer::Locked
             }
         }
     }
 
-    fn status(&self) -> Answer {
+    fn status(&self) -> KeyAgentAnswer {
         let keys = self.swept().held.iter().map(|held| held.told.clone()).collect();
-        Answer::Status(Status { pid: std::process::id(), keys })
+        KeyAgentAnswer::Status(KeyAgentStatus { pid: std::process::id(), keys })
     }
 
-    fn hold(&self, keys: Vec<Given>, seconds: Seconds) -> Answer {
+    fn hold(&self, keys: Vec<Given>, seconds: Seconds) -> KeyAgentAnswer {
         if seconds > LONGEST || seconds.0 == 0 {
             return refused("keys are held for 1s to 12h");
         }
@@ -235,7 +237,7 @@ impl Holder {
         }
         let mut ring = self.swept();
         if ring.ended {
-            return Answer::Ending;
+            return KeyAgentAnswer::Ending;
         }
         let same = |held: &Held, new: &Held| held.told.key == new.told.key && held.told.org == new.told.org;
         ring.held.retain(|held| !taken.iter().any(|new| same(held, new)));
@@ -248,7 +250,7 @@ impl Holder {
         self.status()
     }
 
-    fn sign(&self, key: PublicKey, purpose: Purpose, message: &[u8]) -> Answer {
+    fn sign(&self, key: PublicKey, purpose: Purpose, message: &[u8]) -> KeyAgentAnswer {
         let mut verdict = "this key is not held any more".to_owned();
         let mut chosen = None;
         for held in self.swept().held.iter().filter(|held| held.told.key == key) {
@@ -260,7 +262,7 @@ impl Holder {
         // A token may wait for a touch: others are not kept waiting meanwhile.
         match chosen.map(|key| key.sign(message)) {
             None => refused(&verdict),
-            Some(Ok(signature)) => Answer::Signature(Bytes(signature)),
+            Some(Ok(signature)) => KeyAgentAnswer::Signature(Bytes(signature)),
             Some(Err(why)) => refused(&why.to_string()),
         }
     }
@@ -283,8 +285,8 @@ fn take(material: Material) -> Result<(Arc<dyn Sign>, HeldIn), String> {
     }
 }
 
-fn refused(why: &str) -> Answer {
-    Answer::Refused { why: why.to_owned() }
+fn refused(why: &str) -> KeyAgentAnswer {
+    KeyAgentAnswer::Refused { why: why.to_owned() }
 }
 
 fn clocks() -> Reading {

@@ -1,6 +1,6 @@
 //! What an agent signs: an object of the key's own org, or an operator's call. It is no oracle for other bytes.
 
-use identity::envelope::Meant;
+use identity::envelope::Addressed;
 use identity::id::OrgId;
 use serde::{Deserialize, Serialize};
 use wire::control::SignedCall;
@@ -27,7 +27,7 @@ impl Purpose {
         if SignedCall::is_message(message) {
             return Some(Self::Call);
         }
-        Meant::read(message).map(|_| Self::Envelope)
+        Addressed::read(message).map(|_| Self::Envelope)
     }
 
     /// Whether a key of `org` may sign these bytes for this purpose.
@@ -35,7 +35,7 @@ impl Purpose {
         match self {
             Self::Call if SignedCall::is_message(message) => Ok(()),
             Self::Call => Err(NotMeant::OtherBytes),
-            Self::Envelope => match Meant::read(message) {
+            Self::Envelope => match Addressed::read(message) {
                 None => Err(NotMeant::OtherBytes),
                 Some(meant) if meant.org == Some(org) => Ok(()),
                 Some(_) => Err(NotMeant::OtherOrg),

@@ -1,4 +1,4 @@
-//! The agent: one process per user that holds opened signer keys for a while. Root keys never go there.
+//! The agent (as `ssh-agent`): one process per user that holds opened signer keys for a while. Root keys never go there.
 
 pub(crate) mod meant;
 pub(crate) mod rest;

@@ -58,8 +58,8 @@ pub enum Material {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Answer {
-    Status(Status),
+pub enum KeyAgentAnswer {
+    Status(KeyAgentStatus),
     Signature(Bytes),
     Locked,
     /// It is about to end and takes nothing any more.
@@ -71,7 +71,7 @@ pub enum Answer {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Status {
+pub struct KeyAgentStatus {
     pub pid: u32,
     pub keys: Vec<HeldKey>,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use ground::secret;
-use ground::token::{Answer, MAX_LINE, Request};
+use ground::token::{MAX_LINE, Request, TokenAnswer};
 
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
@@ -49,7 +49,7 @@ impl Helper {
         Ok(Self { child, to, from })
     }
 
-    pub fn ask(&mut self, request: &Request) -> Result<Answer, HelperError> {
+    pub fn ask(&mut self, request: &Request) -> Result<TokenAnswer, HelperError> {
         let line = secret::to_line(request).map_err(|_| HelperError::OtherAnswer)?;
         let mut told = Vec::new();
         let mut exchange = || -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! A signer key on a hardware token: named by a URI, reached through a program of its own, checked at each signature.
+//! A signer key on a hardware token (PKCS#11): named by a URI, reached through a program of its own, checked each time.
 
 pub mod uri;
 pub(crate) mod helper;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::random::{self, NoRandomness};
 use ground::secret::Secret;
-use ground::token::{Answer, Request, Trouble};
+use ground::token::{Request, TokenAnswer, Trouble};
 use identity::key::{BadKey, BadSignature, PublicKey, Sign};
 use identity::text::Bytes;
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ impl TokenKey {
             if make { Request::Generate { wanted, pin } } else { Request::Open { wanted, pin } }
         };
         let answer = match helper.ask(&question(None))? {
-            Answer::PinNeeded { token } => {
+            TokenAnswer::PinNeeded { token } => {
                 let pin = match uri.pin_source() {
                     Some(path) => Passphrase::from_file(path)?,
                     None => ask_pin(&format!("PIN of the token `{token}`"))?,
@@ -118,9 +118,9 @@ impl TokenKey {
             answer => answer,
         };
         match answer {
-            Answer::Opened { key } => Ok(Self { helper: Mutex::new(helper), public: key }),
-            Answer::Failed { trouble, why } => Err(TokenError::Failed { trouble, why }),
-            Answer::PinNeeded { .. } | Answer::Signature(_) => Err(HelperError::OtherAnswer.into()),
+            TokenAnswer::Opened { key } => Ok(Self { helper: Mutex::new(helper), public: key }),
+            TokenAnswer::Failed { trouble, why } => Err(TokenError::Failed { trouble, why }),
+            TokenAnswer::PinNeeded { .. } | TokenAnswer::Signature(_) => Err(HelperError::OtherAnswer.into()),
         }
     }
 
@@ -134,12 +134,12 @@ impl TokenKey {
     fn signature(&self, message: &[u8]) -> Result<Vec<u8>, TokenError> {
         let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
         match helper.ask(&Request::Sign { message: Bytes(message.to_vec()) })? {
-            Answer::Signature(signature) => {
+            TokenAnswer::Signature(signature) => {
                 self.public.verify(message, &signature.0)?;
                 Ok(signature.0)
             }
-            Answer::Failed { trouble, why } => Err(TokenError::Failed { trouble, why }),
-            Answer::Opened { .. } | Answer::PinNeeded { .. } => Err(HelperError::OtherAnswer.into()),
+            TokenAnswer::Failed { trouble, why } => Err(TokenError::Failed { trouble, why }),
+            TokenAnswer::Opened { .. } | TokenAnswer::PinNeeded { .. } => Err(HelperError::OtherAnswer.into()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use ground::file::{self, Access, FileError};
+use ground::file::{self, FileAccess, FileError};
 use manifest::example::Setting;
 use manifest::fleet::Fleet;
 use manifest::source::{self, Complaint, KnownOrg, MAX_BYTES, MAX_DELIVERED, MAX_FILE_BYTES, SourceFile};
@@ -153,7 +153,7 @@ pub fn init(folder: &Path, setting: &Setting) -> Result<Vec<String>, FleetError>
         let path = folder.join(&file.path);
         let below = path.parent().unwrap_or(folder);
         fs::create_dir_all(below).map_err(unreadable(below))?;
-        file::write(&path, &file.bytes, Access::Readable)?;
+        file::write(&path, &file.bytes, FileAccess::Readable)?;
     }
     Ok(files.into_iter().map(|file| file.path).collect())
 }

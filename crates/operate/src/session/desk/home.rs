@@ -7,7 +7,7 @@ use identity::text::Bytes;
 use identity::time::Timestamp;
 use org::refusal::Refusal;
 use org::state::State;
-use wire::control::{Answer, Call, Survey};
+use wire::control::{Call, ControlAnswer, Survey};
 
 use crate::folder::{Memory, OperatorFolder};
 use crate::replica::Replica;
@@ -48,7 +48,7 @@ impl HomeDesk {
             halt: None,
             recoveries: Vec::new(),
             mark: None,
-            forks: state.fold.forks.keys().copied().collect(),
+            forks: state.judged.fold.forks.keys().copied().collect(),
         })
     }
 }
@@ -58,31 +58,35 @@ fn failed(why: impl std::error::Error) -> DeskError {
 }
 
 impl HomeDesk {
-    fn answer(&self, call: Call) -> Result<Answer, DeskError> {
+    fn answer(&self, call: Call) -> Result<ControlAnswer, DeskError> {
         let state: &State = &self.replica.state;
         match call {
             Call::Survey { .. } => {
-                self.survey().map(|survey| Answer::Survey(Box::new(survey))).ok_or(DeskError::NoGateway)
+                self.survey().map(|survey| ControlAnswer::Survey(Box::new(survey))).ok_or(DeskError::NoGateway)
             }
-            Call::Bundles {} => {
-                Ok(Answer::Bundles { bundles: state.bundles.values().map(|it| it.envelope.clone()).collect() })
-            }
-            Call::Issuers {} => Ok(Answer::Issuers { issuers: Vec::new() }),
+            Call::Bundles {} => Ok(ControlAnswer::Bundles {
+                bundles: state.objects.bundles.values().map(|it| it.envelope.clone()).collect(),
+            }),
+            Call::Issuers {} => Ok(ControlAnswer::Issuers { issuers: Vec::new() }),
             Call::Map { root, from } => {
                 let leaves =
                     if from == 0 { self.replica.ledger.map(root, 0, usize::MAX).map_err(failed)? } else { Vec::new() };
-                if leaves.is_empty() { Err(DeskError::NotHome(root)) } else { Ok(Answer::Map { leaves, next: None }) }
+                if leaves.is_empty() {
+                    Err(DeskError::NotHome(root))
+                } else {
+                    Ok(ControlAnswer::Map { leaves, next: None })
+                }
             }
             Call::Blobs { digests } => {
                 let read = |digest: &Digest| match self.replica.ledger.blob(*digest).map_err(failed)? {
                     Some(bytes) => Ok(Bytes(bytes)),
                     None => Err(DeskError::NotHome(*digest)),
                 };
-                Ok(Answer::Blobs { blobs: digests.iter().map(read).collect::<Result<_, _>>()? })
+                Ok(ControlAnswer::Blobs { blobs: digests.iter().map(read).collect::<Result<_, _>>()? })
             }
-            Call::MapChange { .. } => Ok(Answer::MapChange(None)),
+            Call::MapChange { .. } => Ok(ControlAnswer::MapChange(None)),
             // It has what it has.
-            Call::Beyond { .. } => Ok(Answer::Beyond { entries: Vec::new(), more: false }),
+            Call::Beyond { .. } => Ok(ControlAnswer::Beyond { entries: Vec::new(), more: false }),
             Call::Take { .. }
             | Call::Hand { .. }
             | Call::Recover { .. }

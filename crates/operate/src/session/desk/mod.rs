@@ -11,7 +11,7 @@ use identity::id::Digest;
 use identity::key::BadKey;
 use org::refusal::Refusal;
 use wire::connect::CallError;
-use wire::control::{Answer, Call};
+use wire::control::{Call, ControlAnswer};
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeskError {
@@ -40,7 +40,7 @@ impl DeskError {
 }
 
 /// What a gateway will answer.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, DeskError>> + Send + 'a>>;
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<ControlAnswer, DeskError>> + Send + 'a>>;
 
 /// Law: the answer depends on the gateway's ledger alone, not on the way by which it was asked.
 pub trait Desk: Debug + Send {

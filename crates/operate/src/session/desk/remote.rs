@@ -4,8 +4,8 @@ use identity::bundle::{Endpoint, Roots};
 use identity::envelope::Envelope;
 use identity::text::Bytes;
 use org::refusal::Refusal;
-use wire::connect::{Anchor, Believed, CallError, Gateway, Provisional};
-use wire::control::{Answer, Call, SignedCall};
+use wire::connect::{Anchor, Believed, CallError, GatewayAddress, Provisional};
+use wire::control::{Call, ControlAnswer, SignedCall};
 use wire::known::{BadKnowledge, Known};
 use wire::permit::Ask;
 use wire::sync::{RecoverRequest, RecoveryBegun};
@@ -17,7 +17,7 @@ use crate::session::desk::{Answering, Desk, DeskError};
 
 #[derive(Debug)]
 pub struct RemoteDesk {
-    gateways: Vec<Gateway>,
+    gateways: Vec<GatewayAddress>,
     expect: Expect,
     known: Known,
     tip: Option<Envelope>,
@@ -29,7 +29,7 @@ pub struct RemoteDesk {
 impl RemoteDesk {
     /// Connects and believes. The signer's key signs each call together with the connection.
     pub async fn connect(
-        gateways: Vec<Gateway>,
+        gateways: Vec<GatewayAddress>,
         roots: Roots<Endpoint>,
         known: Known,
         tip: Option<Envelope>,
@@ -71,7 +71,7 @@ impl RemoteDesk {
 
     /// One that missed what was decided elsewhere, or that is an older copy, is believed by what is known here: the session
     /// hands it what it lacks, and looks again.
-    async fn believe(&self, gateway: &Gateway) -> Result<(Believed, Known), CallError> {
+    async fn believe(&self, gateway: &GatewayAddress) -> Result<(Believed, Known), CallError> {
         let dialed = || Provisional::dial(gateway, &self.expect, None);
         match dialed().await?.believe(Anchor::Known(&self.known, self.tip.as_ref())).await {
             Err(CallError::Knowledge { source: BadKnowledge::Head(why), .. }) if why.is_behind() => {
@@ -81,12 +81,12 @@ impl RemoteDesk {
         }
     }
 
-    async fn ask_on(&self, line: &mut Believed, call: &Call) -> Result<Answer, DeskError> {
+    async fn ask_on(&self, line: &mut Believed, call: &Call) -> Result<ControlAnswer, DeskError> {
         // A recovery carries its own authority, and whoever brings it may be nobody yet.
         if let Call::Recover { recovery } = call {
             let request = RecoverRequest { recovery: recovery.clone() };
             let begun: RecoveryBegun = line.ask(Ask::Recover, &request).await?;
-            return Ok(Answer::Recovering { due_at: begun.due_at });
+            return Ok(ControlAnswer::Recovering { due_at: begun.due_at });
         }
         let encoded = serde_json::to_vec(call).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
         let quorum = &self.known.signers.quorum;

@@ -65,7 +65,7 @@ pub enum OperateError {
     #[error(transparent)]
     Pending(#[from] BadPending),
     #[error("the {what} needs {needed} signatures and has {found}")]
-    TooFew { what: &'static str, needed: usize, found: usize },
+    TooFew { what: String, needed: usize, found: usize },
 }
 
 /// Why what the ledger says of a name is not published.

@@ -137,6 +137,20 @@ pub enum Unwise {
     Quorum(BadQuorum),
     #[error("the signer's name `{0}` belongs to another key: choose another")]
     SignerNameTaken(SignerName),
+    #[error("something else was signed since this was shown: look again")]
+    ClaimedMeanwhile,
+    #[error(
+        "all of them signed two sets that contradict each other: only two of the recovery phrases settle that, \
+         freehold recover --signer NAME"
+    )]
+    SettledTwice,
+    #[error(
+        "nobody would be left to sign: each set removed whom another kept. Two of the recovery phrases settle it: \
+         freehold recover --signer NAME"
+    )]
+    NobodyLeft,
+    #[error("{0}; choose another --threshold, or leave somebody out: --without NAME")]
+    SettledQuorum(BadQuorum),
     #[error("too many recoveries are in sight here: finish one of them")]
     TooManyRecoveries,
     #[error("it would lead nowhere: a key in it was a signer's before")]

@@ -1,8 +1,9 @@
-//! What a turn of trust would break, and why. Decides only: what is so was read before.
+//! Impact analysis: what a turn of trust would break, and why. Decides only: what is so was read before.
 //!
 //! To break is to be unable to go on without help, or without coming home first. A machine that knows the org comes home
 //! by itself once it reaches a gateway, since the head is signed; until then it is cut off, and so it is named.
 
+mod broken;
 pub mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +12,15 @@ use identity::bundle::{Bundle, Domain, InDomain};
 use identity::certificate;
 use identity::head::{Head, Mandate, Placement, TrustLine};
 use identity::id::{Fingerprint, InviteId, KeyId};
-use identity::principal::{Kind as PrincipalKind, NodeName, Principal};
+use identity::principal::{NodeName, Principal, PrincipalKind};
 use identity::time::{Seconds, Timestamp};
-use identity::trust::{self, BadStep, Step};
+use identity::trust::{self, BadStep, TrustStep};
 use org::invite::InviteKind;
 use org::report::{DomainTold, SvidTold, TOLD};
 use pki_types::CertificateDer;
-use serde::Serialize;
+
+use broken::tell_apart;
+pub use broken::{Break, DependentKind};
 
 use crate::trust::adopted::Stance;
 use crate::trust::issuers::issuing_key;
@@ -80,118 +83,6 @@ pub struct LiveInvite {
     pub expires_at: Timestamp,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    Gateway,
-    Node,
-    /// A node's own certificate.
-    Certificate,
-    Service,
-    User,
-    /// A machine that waits for a person.
-    Waiting,
-    Invite,
-    BundleFile,
-    Image,
-}
-
-impl Kind {
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Node => "node",
-            Self::Certificate => "certificate",
-            Self::Service => "service",
-            Self::User => "user",
-            Self::Waiting => "waiting machine",
-            Self::Invite => "invite",
-            Self::BundleFile => "bundle file",
-            Self::Image => "image",
-        }
-    }
-
-    /// Does the ledger alone say whether it breaks?
-    const fn is_in_ledger(self) -> bool {
-        match self {
-            Self::Invite | Self::BundleFile | Self::Image => true,
-            Self::Gateway | Self::Node | Self::Certificate | Self::Service | Self::User | Self::Waiting => false,
-        }
-    }
-
-    /// What can be done about it before the step.
-    pub const fn cure(self) -> &'static str {
-        match self {
-            Self::Gateway => "start it; if it is gone, remove it: freehold gateway remove NAME",
-            Self::Node => "start it and wait; if it is gone, revoke it: freehold node revoke NAME",
-            Self::Certificate | Self::Service | Self::User => {
-                "its agent gets a new one by itself: start it and wait, or wait until this one has ended"
-            }
-            Self::Waiting => "decide about it: freehold node waiting",
-            Self::Invite | Self::BundleFile | Self::Image => {
-                "make a new one, and revoke this: freehold invite revoke ID; or wait until it has ended"
-            }
-        }
-    }
-}
-
-/// Something that would break.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Break {
-    pub kind: Kind,
-    /// What it is waived by.
-    pub name: String,
-    pub why: String,
-}
-
-impl Break {
-    /// As it stands in the ledger, if it was let break.
-    pub fn in_words(&self) -> String {
-        let name = match self.kind {
-            Kind::Gateway | Kind::Waiting => self.name.rsplit('/').next().unwrap_or_default(),
-            _ => &self.name,
-        };
-        format!("{} {name}", self.kind.word())
-    }
-
-    /// The beginning of an id is enough, as far as people copy it.
-    fn begins(&self, name: &str) -> bool {
-        let id = matches!(self.kind, Kind::Invite | Kind::BundleFile | Kind::Image);
-        id && name.len() >= 8 && self.name.starts_with(name)
-    }
-
-    fn is_called(&self, name: &str) -> bool {
-        let of = |kind: &str| name.strip_prefix(kind).is_some_and(|name| name == self.name);
-        self.name == name
-            || match self.kind {
-                Kind::Gateway => of(GATEWAY),
-                Kind::Waiting => of(WAITING),
-                Kind::Node | Kind::Certificate => of(NODE),
-                Kind::Service | Kind::User | Kind::Invite | Kind::BundleFile | Kind::Image => self.begins(name),
-            }
-    }
-}
-
-const GATEWAY: &str = "gateway/";
-const WAITING: &str = "waiting/";
-const NODE: &str = "node/";
-
-/// One name must not waive two things: a plain one is the node's and its certificate's, if they are among these.
-fn tell_apart(breaks: &mut [Break]) {
-    let named = |breaks: &[Break], kinds: &[Kind]| -> BTreeSet<String> {
-        breaks.iter().filter(|it| kinds.contains(&it.kind)).map(|it| it.name.clone()).collect()
-    };
-    let nodes = named(breaks, &[Kind::Node, Kind::Certificate]);
-    let (gateways, waiting) = (named(breaks, &[Kind::Gateway]), named(breaks, &[Kind::Waiting]));
-    for it in breaks {
-        match it.kind {
-            Kind::Gateway if nodes.contains(&it.name) || waiting.contains(&it.name) => it.name.insert_str(0, GATEWAY),
-            Kind::Waiting if nodes.contains(&it.name) || gateways.contains(&it.name) => it.name.insert_str(0, WAITING),
-            _ => {}
-        }
-    }
-}
-
 /// What would be so.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -206,7 +97,7 @@ pub struct Outcome {
 
 /// What names that were waived leave to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waived<'a> {
+pub struct WaiveOutcome<'a> {
     /// What would break and is not named.
     pub open: Vec<&'a Break>,
     /// What was named and would not break.
@@ -216,10 +107,10 @@ pub struct Waived<'a> {
 }
 
 impl Outcome {
-    pub fn waive(&self, names: &[String]) -> Waived<'_> {
+    pub fn waive(&self, names: &[String]) -> WaiveOutcome<'_> {
         let many = |name: &&String| self.breaks.iter().filter(|it| it.begins(name)).count() > 1;
         let (several, clear): (Vec<_>, Vec<_>) = names.iter().partition(many);
-        Waived {
+        WaiveOutcome {
             open: self.breaks.iter().filter(|it| !clear.iter().any(|name| it.is_called(name))).collect(),
             idle: clear
                 .iter()
@@ -233,7 +124,7 @@ impl Outcome {
 }
 
 /// What a step would lead to. The new version of a step that brings one is given beside it.
-pub fn outcome(scene: &Scene, step: Step, brought: Option<&Held>) -> Result<Outcome, BadStep> {
+pub fn outcome(scene: &Scene, step: TrustStep, brought: Option<&Held>) -> Result<Outcome, BadStep> {
     let (domain, before) = (scene.domain, &scene.head.trust);
     let lines = trust::step(before, domain, step, scene.now)?;
     let held = |lines: &[TrustLine]| -> Vec<Held> {
@@ -245,15 +136,20 @@ pub fn outcome(scene: &Scene, step: Step, brought: Option<&Held>) -> Result<Outc
     let staying: BTreeSet<Fingerprint> = stays.iter().flat_map(Held::fingerprints).collect();
     let mut going: Vec<Fingerprint> = was.iter().flat_map(Held::fingerprints).collect();
     going.retain(|root| !staying.contains(root));
-    let look =
-        Look { scene, stays: &stays, staying: &staying, going: &going, replaces: matches!(step, Step::Replace { .. }) };
+    let look = Look {
+        scene,
+        stays: &stays,
+        staying: &staying,
+        going: &going,
+        replaces: matches!(step, TrustStep::Replace { .. }),
+    };
     let mut breaks = match step {
-        Step::Publish { .. } => look.untold_gateways(),
-        Step::Activate { version, .. } => {
+        TrustStep::Publish { .. } => look.untold_gateways(),
+        TrustStep::Activate { version, .. } => {
             let behind = scene.members.iter().filter_map(|member| look.lacks(member, version));
             look.gateways(&[version]).into_iter().chain(behind).collect()
         }
-        Step::Rollback { .. } | Step::Retire { .. } | Step::Replace { .. } => look.all(),
+        TrustStep::Rollback { .. } | TrustStep::Retire { .. } | TrustStep::Replace { .. } => look.all(),
     };
     breaks.sort();
     breaks.dedup();
@@ -306,7 +202,7 @@ impl Look<'_> {
                 Domain::Identity => "what it issues would be worth nothing",
             };
             let why = format!("{what} the roots of version {}: {so}", named.join(" or "));
-            Break { kind: Kind::Gateway, name: mandate.gateway.to_string(), why }
+            Break { kind: DependentKind::Gateway, name: mandate.gateway.to_string(), why }
         })
         .collect()
     }
@@ -320,7 +216,7 @@ impl Look<'_> {
         let untold = self.mandates().filter(|(_, key)| !told(*key));
         untold
             .map(|(mandate, _)| Break {
-                kind: Kind::Gateway,
+                kind: DependentKind::Gateway,
                 name: mandate.gateway.to_string(),
                 why: "it has not told its issuing key: no certificate under the new root can be made for it".to_owned(),
             })
@@ -401,7 +297,7 @@ impl Look<'_> {
             (None, None) => None,
         };
         let why = std::iter::once(why).chain(refused).chain(off).collect::<Vec<_>>().join("; ");
-        Break { kind: Kind::Node, name: member.name.to_string(), why }
+        Break { kind: DependentKind::Node, name: member.name.to_string(), why }
     }
 
     /// Certificates on a member that lead to none of the roots that stay.
@@ -456,9 +352,11 @@ impl Look<'_> {
         let pinned = self.scene.invites.iter().filter(|invite| self.going.contains(&invite.root));
         let invites = pinned.map(|invite| {
             let (kind, what) = match invite.kind {
-                InviteKind::Token | InviteKind::Pattern => (Kind::Invite, "its code pins"),
-                InviteKind::Bundle | InviteKind::Machine => (Kind::BundleFile, "the file that was made of it pins"),
-                InviteKind::Key => (Kind::Image, "images with its key pin"),
+                InviteKind::Token | InviteKind::Pattern => (DependentKind::Invite, "its code pins"),
+                InviteKind::Bundle | InviteKind::Machine => {
+                    (DependentKind::BundleFile, "the file that was made of it pins")
+                }
+                InviteKind::Key => (DependentKind::Image, "images with its key pin"),
             };
             let label = if invite.label.is_empty() { String::new() } else { format!("\"{}\": ", invite.label) };
             let why =
@@ -467,7 +365,7 @@ impl Look<'_> {
         });
         let waiting = self.scene.waiting.iter().filter(|(_, root)| self.going.contains(root));
         let waiting = waiting.map(|(name, root)| Break {
-            kind: Kind::Waiting,
+            kind: DependentKind::Waiting,
             name: name.to_string(),
             why: format!("it waits for a person, with a code that pins the root {}", short(*root)),
         });
@@ -475,12 +373,12 @@ impl Look<'_> {
     }
 }
 
-fn called(principal: &Principal, node: &NodeName) -> (Kind, String) {
+fn called(principal: &Principal, node: &NodeName) -> (DependentKind, String) {
     let name = principal.name();
     match principal.kind() {
-        PrincipalKind::Node => (Kind::Certificate, name.to_owned()),
-        PrincipalKind::Service => (Kind::Service, format!("service/{name}@{node}")),
-        PrincipalKind::User => (Kind::User, format!("user/{name}@{node}")),
+        PrincipalKind::Node => (DependentKind::Certificate, name.to_owned()),
+        PrincipalKind::Service => (DependentKind::Service, format!("service/{name}@{node}")),
+        PrincipalKind::User => (DependentKind::User, format!("user/{name}@{node}")),
     }
 }
 

@@ -119,10 +119,10 @@ fn member(name: &str, versions: &[u64]) -> Stance {
 }
 
 fn retired(scene: &Scene) -> Vec<String> {
-    told_by(scene, Step::Retire { version: 1, early: false }, None)
+    told_by(scene, TrustStep::Retire { version: 1, early: false }, None)
 }
 
-fn told_by(scene: &Scene, step: Step, brought: Option<&Held>) -> Vec<String> {
+fn told_by(scene: &Scene, step: TrustStep, brought: Option<&Held>) -> Vec<String> {
     let outcome = outcome(scene, step, brought).unwrap();
     outcome.breaks.iter().map(|it| format!("{} {}: {}", it.kind.word(), it.name, it.why)).collect()
 }
@@ -296,7 +296,7 @@ fn a_gateway_breaks_whose_key_has_no_certificate_under_what_stays() {
 #[test]
 fn a_certificate_that_has_ended_leads_nowhere() {
     let Stage { mut scene, issuer, .. } = stage(Domain::Identity);
-    let told = |scene: &Scene| told_by(scene, Step::Retire { version: 1, early: false }, None);
+    let told = |scene: &Scene| told_by(scene, TrustStep::Retire { version: 1, early: false }, None);
     scene.held[1].issuers.insert(issuer, NOW + Seconds(1));
     assert_eq!(told(&scene), Vec::<String>::new());
     scene.held[1].issuers.insert(issuer, NOW);
@@ -355,7 +355,7 @@ fn before_a_version_is_used_everybody_must_have_it_and_each_gateway_lead_to_it()
     }
     scene.members = vec![member("web-1", &[1, 2]), member("web-2", &[1]), member("web-3", &[1])];
     endpoint(&mut scene.members[2]).trial = Some(2);
-    let step = Step::Activate { version: 2, grace: Seconds::DAY };
+    let step = TrustStep::Activate { version: 2, grace: Seconds::DAY };
     assert_eq!(
         told_by(&scene, step, None),
         [
@@ -367,7 +367,7 @@ fn before_a_version_is_used_everybody_must_have_it_and_each_gateway_lead_to_it()
     assert!(told_by(&scene, step, None)[0].starts_with("gateway vps: its issuing key has no certificate"));
     // And to publish, each key must be known.
     scene.head.trust.pop();
-    let told = told_by(&scene, Step::Publish { bundle: Digest([9; 32]) }, None);
+    let told = told_by(&scene, TrustStep::Publish { bundle: Digest([9; 32]) }, None);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with("gateway vps: it has not told its issuing key"), "{told:?}");
 }
@@ -381,7 +381,7 @@ fn a_rollback_goes_on_with_the_same_roots_under_a_new_number() {
     // Nobody has heard of version 3, and it is what they have.
     scene.members = vec![member("web-1", &[1, 2]), member("web-2", &[1]), member("web-3", &[2])];
     let brought = Held { version: 3, ..scene.held[0].clone() };
-    let step = Step::Rollback { bundle: Digest([9; 32]), reverts: 2, grace: Seconds(0) };
+    let step = TrustStep::Rollback { bundle: Digest([9; 32]), reverts: 2, grace: Seconds(0) };
     assert_eq!(
         told_by(&scene, step, Some(&brought)),
         ["node web-3: it goes by version 2 alone; last seen at 1970-01-24T03:33:20Z"]
@@ -396,7 +396,7 @@ fn when_a_root_was_stolen_those_are_named_who_cannot_hear_of_it() {
     scene.members = vec![member("web-1", &[1, 2]), off, old];
     let brought =
         Held { version: 3, roots: vec![authority().certificate().clone()], issuers: [(KeyId([7; 32]), LATER)].into() };
-    let told = told_by(&scene, Step::Replace { bundle: Digest([9; 32]) }, Some(&brought));
+    let told = told_by(&scene, TrustStep::Replace { bundle: Digest([9; 32]) }, Some(&brought));
     assert_eq!(
         told,
         [
@@ -414,9 +414,9 @@ fn without_a_gateway_what_the_ledger_does_not_tell_is_not_known() {
     scene.members = vec![Stance { last_seen: None, agent: None, trust: None, ..member("web-1", &[]) }];
     let (id, kind) = (InviteId([1; 16]), InviteKind::Token);
     scene.invites = vec![LiveInvite { id, label: String::new(), kind, root, expires_at: LATER }];
-    let step = Step::Retire { version: 1, early: true };
+    let step = TrustStep::Retire { version: 1, early: true };
     let outcome = outcome(&scene, step, None).unwrap();
-    assert_eq!(outcome.breaks.iter().map(|it| it.kind).collect::<Vec<_>>(), [Kind::Invite]);
+    assert_eq!(outcome.breaks.iter().map(|it| it.kind).collect::<Vec<_>>(), [DependentKind::Invite]);
     assert_eq!(outcome.unknown.iter().map(Break::in_words).collect::<Vec<_>>(), ["node web-1"]);
 }
 
@@ -427,10 +427,10 @@ fn each_is_waived_by_its_own_name_and_a_name_too_many_is_told() {
     let id = InviteId([0xab; 16]);
     let (kind, label) = (InviteKind::Token, String::new());
     scene.invites = vec![LiveInvite { id, label, kind, root: old, expires_at: LATER }];
-    let outcome = outcome(&scene, Step::Retire { version: 1, early: false }, None).unwrap();
+    let outcome = outcome(&scene, TrustStep::Retire { version: 1, early: false }, None).unwrap();
     let open = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let Waived { open, idle, several } = outcome.waive(&names);
+        let WaiveOutcome { open, idle, several } = outcome.waive(&names);
         assert_eq!(several, Vec::<String>::new());
         (open.iter().map(|it| it.name.clone()).collect::<Vec<_>>(), idle)
     };
@@ -449,10 +449,10 @@ fn one_name_does_not_waive_a_node_and_the_gateway_that_it_is() {
     scene.head.mandates.extend([mandate("vps", KeyId([8; 32])), mandate("far", KeyId([9; 32]))]);
     scene.members = vec![member("vps", &[1]), member("web-7", &[1])];
     scene.waiting = vec![("web-7".parse().unwrap(), old)];
-    let outcome = outcome(&scene, Step::Retire { version: 1, early: false }, None).unwrap();
+    let outcome = outcome(&scene, TrustStep::Retire { version: 1, early: false }, None).unwrap();
     let open = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let Waived { open, idle, .. } = outcome.waive(&names);
+        let WaiveOutcome { open, idle, .. } = outcome.waive(&names);
         (open.iter().map(|it| it.in_words()).collect::<Vec<_>>(), idle)
     };
     let names: Vec<&str> = outcome.breaks.iter().map(|it| it.name.as_str()).collect();
@@ -485,7 +485,7 @@ fn the_beginning_of_several_ids_waives_none_of_them() {
         LiveInvite { id: InviteId(id), label: String::new(), kind: InviteKind::Token, root: old, expires_at: LATER }
     };
     scene.invites = vec![invite(1), invite(2)];
-    let outcome = outcome(&scene, Step::Retire { version: 1, early: false }, None).unwrap();
+    let outcome = outcome(&scene, TrustStep::Retire { version: 1, early: false }, None).unwrap();
     let some = scene.invites[0].id.to_string()[..12].to_owned();
     let waived = outcome.waive(std::slice::from_ref(&some));
     assert_eq!((waived.open.len(), waived.idle.len(), waived.several), (2, 0, vec![some]));

@@ -3,7 +3,7 @@
 use identity::head::Grace;
 use identity::id::Digest;
 use identity::time::Seconds;
-use identity::trust::{Step, step};
+use identity::trust::{TrustStep, step};
 
 use super::*;
 
@@ -15,20 +15,20 @@ fn a_rotation_is_found_where_it_stands_after_each_step() {
     let bundle = |n: u8| Digest([n; 32]);
     let lines = vec![TrustLine::new(domain, 1, bundle(1), TrustState::Active)];
     assert_eq!(stage(&lines, domain), Stage::Settled { active: 1 });
-    let staged = step(&lines, domain, Step::Publish { bundle: bundle(2) }, NOW).unwrap();
+    let staged = step(&lines, domain, TrustStep::Publish { bundle: bundle(2) }, NOW).unwrap();
     assert_eq!(stage(&staged, domain), Stage::Staged { version: 2, active: Some(1) });
-    let used = step(&staged, domain, Step::Activate { version: 2, grace }, NOW).unwrap();
+    let used = step(&staged, domain, TrustStep::Activate { version: 2, grace }, NOW).unwrap();
     assert_eq!(stage(&used, domain), Stage::Leaving { active: 2, version: 1, until: NOW + grace });
-    let retired = step(&used, domain, Step::Retire { version: 1, early: true }, NOW).unwrap();
+    let retired = step(&used, domain, TrustStep::Retire { version: 1, early: true }, NOW).unwrap();
     assert_eq!(stage(&retired, domain), Stage::Settled { active: 2 });
     // A second one begins while the first is in grace: it comes first.
-    let second = step(&used, domain, Step::Publish { bundle: bundle(3) }, NOW).unwrap();
+    let second = step(&used, domain, TrustStep::Publish { bundle: bundle(3) }, NOW).unwrap();
     assert_eq!(stage(&second, domain), Stage::Staged { version: 3, active: Some(2) });
 }
 
 #[test]
 fn a_rotation_is_finished_by_its_last_step_until_the_next_turn() {
-    let line = |action: &str, at: i64, result: &str| Line {
+    let line = |action: &str, at: i64, result: &str| AuditLine {
         at: Timestamp::from_unix(at),
         actor: "signer/ann".parse().unwrap(),
         seq: 1,

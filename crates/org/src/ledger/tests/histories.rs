@@ -256,9 +256,9 @@ impl History {
             })
     }
 
-    fn forged_step(&self, sent: &Sent) -> Option<crate::ledger::step::Step> {
+    fn forged_step(&self, sent: &Sent) -> Option<crate::ledger::step::SignerStep> {
         let forged = self.forged.contains(&sent.digest());
-        forged.then(|| crate::ledger::step::Step::read(self.org.founding.id, &sent.envelope).ok()).flatten()
+        forged.then(|| crate::ledger::step::SignerStep::read(self.org.founding.id, &sent.envelope).ok()).flatten()
     }
 
     /// Those of a set's signers who act for it, by name, if it is one of the operators' own.

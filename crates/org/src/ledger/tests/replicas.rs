@@ -14,7 +14,7 @@ use crate::founding::Founding;
 use crate::ledger::draft::{Draft, Wish, draft};
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::{State, Why};
-use crate::ledger::judge::{Fact, Facts, Link, Member, NotMember, Place, Shown, judge};
+use crate::ledger::judge::{Fact, Facts, Link, MapPlace, Member, NotMember, Shown, judge};
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, InForce, Signers};
 
@@ -233,7 +233,7 @@ impl Facts for Peer {
 /// Somebody shows itself by the leaf that it has in this head's map.
 pub fn shows_leaf(replica: &Replica, by: &Sent, name: &str, on: u64) -> Result<Member, NotMember> {
     let leaf = &by.map.as_ref().unwrap()[&node(name)];
-    let place = Place::Leaf { leaf, by: by.digest() };
+    let place = MapPlace::Leaf { leaf, by: by.digest() };
     let shown = Shown { name: &leaf.name, key: leaf.node_key, place, evidence: None };
     judge(shown, &replica.ground(day(on)).unwrap(), &Peer { pinned: None })
 }

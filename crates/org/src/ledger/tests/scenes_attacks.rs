@@ -8,7 +8,7 @@ use crate::ledger::draft::{Draft, Wish, draft};
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::Why;
-use crate::ledger::judge::{Facts, Member, NotMember, Place, Shown, Unseen, judge};
+use crate::ledger::judge::{Facts, MapPlace, Member, NotMember, Shown, Unseen, judge};
 use crate::ledger::tests::replicas::{
     Peer, admission, admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, install, publish,
     shows_leaf, state, tell, why, write,
@@ -298,7 +298,7 @@ fn a_peer_that_holds_no_chains_says_what_it_did_not_see() {
     let (name, evidence) = (node("x"), Evidence::of(org.founding.id, &entry).unwrap());
     let ground = home.ground(day(1)).unwrap();
     let asked = |by: Digest, facts: &dyn Facts| {
-        let place = Place::NoLeaf { by };
+        let place = MapPlace::NoLeaf { by };
         judge(Shown { name: &name, key: key("k1"), place, evidence: Some(&evidence) }, &ground, facts)
     };
     let unseen = [Unseen::Chain, Unseen::Uses, Unseen::OtherNames].into();

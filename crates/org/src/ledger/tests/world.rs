@@ -8,7 +8,7 @@ use identity::head::{Cause, Head, Mandate, Revocations};
 use identity::id::{Correlation, Digest, InviteId, KeyId, sha256};
 use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
 use identity::members::{Leaf, Meant, MembersMap, NodeLeaf};
-use identity::principal::{Kind, NodeName};
+use identity::principal::{NodeName, PrincipalKind};
 use identity::signers::{Quorum, Recovery, Signer, SignerSet, SignersRef, Succession};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
@@ -71,7 +71,7 @@ pub fn mandate(gateway: &str, voice: &str) -> Mandate {
         identity_issuer: KeyId([1; 32]),
         endpoint_issuer: KeyId([2; 32]),
         hosts: Vec::new(),
-        kinds: BTreeSet::from([Kind::Node]),
+        kinds: BTreeSet::from([PrincipalKind::Node]),
         names: vec!["*".parse().unwrap()],
         svid_ttl: Seconds::DAY,
         not_before: day(0),

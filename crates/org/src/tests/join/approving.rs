@@ -5,7 +5,7 @@ use identity::id::Digest;
 use identity::principal::glob::NameGlob;
 use identity::time::{Seconds, Timestamp};
 
-use crate::enroll::{Attempt, Verdict, consider};
+use crate::enroll::{Attempt, EnrollOutcome, consider};
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::approve::{Approved, Decision, Verdict as Said, Waiver};
 use crate::invite::{Approval, InviteKind};
@@ -52,10 +52,10 @@ fn ask(org: &Org, site: &Site, key: &str) -> Result<Found, Refusal> {
 fn ask_at(site: &Site, claim: &Claim, claimed: Digest, now: Timestamp) -> Result<Found, Refusal> {
     let attempt = Attempt { claim, claimed, source: "10.0.0.1".parse().unwrap(), gateway: &node(HERE), now };
     match consider(&site.state, attempt)? {
-        Verdict::Wait { .. } => Ok(Found::Wait),
-        Verdict::Admit { approval: Some(_), .. } => Ok(Found::Admit),
-        Verdict::Admit { approval: None, .. } => panic!("let in without a yes"),
-        Verdict::Again { .. } => panic!("nobody joined yet"),
+        EnrollOutcome::Wait { .. } => Ok(Found::Wait),
+        EnrollOutcome::Admit { approval: Some(_), .. } => Ok(Found::Admit),
+        EnrollOutcome::Admit { approval: None, .. } => panic!("let in without a yes"),
+        EnrollOutcome::Again { .. } => panic!("nobody joined yet"),
     }
 }
 
@@ -202,7 +202,11 @@ fn a_waiver_says_yes_beforehand_within_its_names_and_its_time() {
     assert_eq!(at("web", end), Ok(Found::Wait));
     let mut site = invited(1, 1).1;
     site.told(&org.seal(&waiver("*", day(1), day(33)), &["ann"]), 1);
-    assert_eq!((site.state.waivers.len(), ask(&org, &site, "k1")), (0, Ok(Found::Wait)), "no longer than a month");
+    assert_eq!(
+        (site.state.objects.waivers.len(), ask(&org, &site, "k1")),
+        (0, Ok(Found::Wait)),
+        "no longer than a month"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use identity::envelope::Envelope;
 use identity::key::Sign;
 
-use crate::enroll::Verdict;
+use crate::enroll::EnrollOutcome;
 use crate::invite::admission::ClaimAuthority;
 use crate::ledger::chain::Written;
 use crate::ledger::entry::Action;
@@ -26,7 +26,7 @@ fn claimed(org: &Org, hands: &[&dyn Sign]) -> Envelope {
 }
 
 fn known(site: &Site, id: &str) -> KnownInvite {
-    KnownInvite::from(&Verdict::Admit { invite: site.invite(id), approval: None })
+    KnownInvite::from(&EnrollOutcome::Admit { invite: site.invite(id), approval: None })
 }
 
 fn granted(org: &Org, site: &Site) -> Granted {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use identity::id::Digest;
 use identity::time::{Seconds, Timestamp};
 
-use crate::enroll::{Attempt, Verdict, check_name_is_free, consider};
+use crate::enroll::{Attempt, EnrollOutcome, check_name_is_free, consider};
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::approve::{Decision, Verdict as Word};
 use crate::invite::{Invite, Right, Uses};
@@ -48,9 +48,9 @@ fn ask(site: &Site, claim: &Claim, (source, gateway): (&str, &str), now: Timesta
     let verdict = consider(&site.state, Attempt { claim, claimed, source, gateway: &node(gateway), now })?;
     assert_eq!(Some(verdict.invite().invite.id), claim.authority.invite());
     Ok(match verdict {
-        Verdict::Admit { .. } => Found::Admit,
-        Verdict::Wait { .. } => Found::Wait,
-        Verdict::Again { member, .. } => {
+        EnrollOutcome::Admit { .. } => Found::Admit,
+        EnrollOutcome::Wait { .. } => Found::Wait,
+        EnrollOutcome::Again { member, .. } => {
             assert_eq!(member.claim(), claim);
             Found::Again
         }

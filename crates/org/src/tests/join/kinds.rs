@@ -5,7 +5,7 @@ use identity::id::Digest;
 use identity::key::{PublicKey, Sign};
 use identity::time::Seconds;
 
-use crate::enroll::{Attempt, Verdict, consider};
+use crate::enroll::{Attempt, EnrollOutcome, consider};
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::approve::Waiver;
 use crate::invite::{Approval, Invite, InviteKind};
@@ -46,9 +46,9 @@ fn ask(site: &Site, claim: &Claim, source: &str) -> Result<&'static str, Refusal
     let (source, claimed) = (source.parse().unwrap(), Digest([0; 32]));
     let attempt = Attempt { claim, claimed, source, gateway: &node(HERE), now: day(1) };
     consider(&site.state, attempt).map(|verdict| match verdict {
-        Verdict::Admit { .. } => "admit",
-        Verdict::Again { .. } => "again",
-        Verdict::Wait { .. } => "wait",
+        EnrollOutcome::Admit { .. } => "admit",
+        EnrollOutcome::Again { .. } => "again",
+        EnrollOutcome::Wait { .. } => "wait",
     })
 }
 
@@ -92,7 +92,7 @@ fn each_kind_is_proven_by_its_own_keys() {
         assert_eq!(ask(&site, &claim, INSIDE), Ok("admit"), "{kind}");
         let envelope = signed(&org, &claim, hands);
         let record = site.invite("i");
-        let known = KnownInvite::from(&Verdict::Admit { invite: record, approval: None });
+        let known = KnownInvite::from(&EnrollOutcome::Admit { invite: record, approval: None });
         assert_eq!(ProvenClaim::check(envelope.clone(), org.founding.id, &known).is_ok(), holds, "{kind}");
         assert_eq!(read(&org, &envelope, &record.envelope).is_ok(), holds, "{kind}");
     }

@@ -11,7 +11,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::PublicKey;
 
-use crate::enroll::{Verdict, check_name_is_free};
+use crate::enroll::{EnrollOutcome, check_name_is_free};
 use crate::invite::admission::ClaimAuthority;
 use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
@@ -185,15 +185,15 @@ impl Stage {
         let body = claim(&Self::key(n), &self.name(n), ClaimAuthority::Invite(invite_id("i")));
         let claimed = self.org.seal(&body, &[]).digest();
         match site.ask((GATES[gateway], ON), &body, claimed)? {
-            Verdict::Again { member, .. } => {
+            EnrollOutcome::Again { member, .. } => {
                 let stands = |thing: &&usize| self.things[**thing].digest() == member.admission.digest;
                 Ok(Some(*known.iter().find(stands).expect("it has what it gave")))
             }
-            Verdict::Admit { .. } => {
+            EnrollOutcome::Admit { .. } => {
                 let listed = site.state.leaves().and_then(|leaves| leaves.get(&body.name)).map(|leaf| leaf.node_key);
                 check_name_is_free(&site.state, &body, listed).map(|()| None)
             }
-            Verdict::Wait { .. } => panic!("nobody must be asked here"),
+            EnrollOutcome::Wait { .. } => panic!("nobody must be asked here"),
         }
     }
 
@@ -252,7 +252,7 @@ impl Stage {
             Refusal::InviteUsedUp { .. } => "used up",
             Refusal::InviteNotHere => "not here",
             Refusal::InviteRevoked => {
-                assert!(scene.revoked && site.state.revocations.invite_is_revoked(invite_id("i")));
+                assert!(scene.revoked && site.state.revoked().invite_is_revoked(invite_id("i")));
                 "revoked"
             }
             Refusal::Waiting => {
@@ -272,7 +272,7 @@ impl Stage {
     /// wants its name, or where a part of its gateway's chain has not come yet.
     fn check_waits(&self, site: &Site, n: u8) {
         let member = site.member(&Self::key(n)).expect("who waits was let in");
-        let revoked = site.state.revocations.invite_is_revoked(invite_id("i"));
+        let revoked = site.state.revoked().invite_is_revoked(invite_id("i"));
         match member.why.as_ref().expect("it waits without a reason") {
             Why::Contested | Why::Passed | Why::Judged(NotMember::NameOfAnother { .. }) => {
                 assert!(self.play.one_name);
@@ -296,7 +296,7 @@ impl Stage {
             said(&site.state),
             "afresh, twice, in any order"
         );
-        assert!(site.state.fold.forks.is_empty());
+        assert!(site.state.judged.fold.forks.is_empty());
         let record = site.invite("i");
         let mut by_voice: BTreeMap<PublicKey, u32> = BTreeMap::new();
         for voice in record.spent.values() {

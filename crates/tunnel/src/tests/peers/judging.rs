@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ground::{clock, random};
-use identity::certificate::binding::Terms;
+use identity::certificate::binding::BindingTerms;
 use identity::certificate::{Validity, key_id};
 use identity::key::Sign as _;
 use identity::time::Seconds;
@@ -235,8 +235,13 @@ async fn cannot_use_a_binding_twice(transport: Transport) {
     let key = random::p256().unwrap();
     let until = day().not_after;
     let bound = key_id(random::p256().unwrap().public()).unwrap();
-    let terms =
-        Terms { org: org.founding_id(), principal: &own, node: &node("beta"), svid_key: bound, not_after: until };
+    let terms = BindingTerms {
+        org: org.founding_id(),
+        principal: &own,
+        node: &node("beta"),
+        svid_key: bound,
+        not_after: until,
+    };
     let old = terms.sign(&org.keys[&node("beta")]).unwrap();
     let svid = org.twisted(&own, "beta", &key, day(), |draft| {
         draft.custom_extensions =

@@ -31,7 +31,7 @@ use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::commands::trust::rollback;
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::rooting::next_root;
 use crate::waiting::{Left, Waiting, leave};
 
@@ -180,7 +180,7 @@ impl Run<'_> {
         if anyway.is_empty() {
             return Ok(());
         }
-        let stances = adopted::stances(&mut self.session).await.map_err(|why| failure(&self.doing, &why))?;
+        let stances = adopted::stances(&mut self.session).await.during(&self.doing)?;
         stances.check_names(&anyway).map_err(|why| failure(&self.doing, &why.into()))
     }
 
@@ -213,7 +213,7 @@ impl Run<'_> {
     /// Nobody means to begin another one by running the command that finished the last once more.
     async fn begin<T: InDomain>(&mut self, active: u64) -> Result<(), Failure> {
         let lines = audit::lines(&mut self.session, Some(T::DOMAIN.word())).await;
-        let lines = lines.map_err(|why| failure(&self.doing, &why))?;
+        let lines = lines.during(&self.doing)?;
         let Some(at) = finished(&lines) else { return Ok(()) };
         let last = format!("the last rotation finished at {at} with version {active}");
         if self.wish.yes || at + LATELY <= clock::now() {
@@ -233,10 +233,10 @@ impl Run<'_> {
         let roots = self.wish.roots.clone();
         let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
         let left_out = issuers::check_without(&mut self.session, &without, T::DOMAIN).await;
-        left_out.map_err(|why| failure(&self.doing, &why))?;
+        left_out.during(&self.doing)?;
         let root = next_root::<T>(self.common, &mut self.session, roots, &self.doing).await?;
         let made = step::publish(&mut self.session, &self.keys, &root, &without).await;
-        let made = made.map_err(|why| failure(&self.doing, &why))?;
+        let made = made.during(&self.doing)?;
         Ok(self.done("publish", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
     }
 
@@ -263,14 +263,14 @@ impl Run<'_> {
             LeftBehind { nodes: &anyway, gateways: &without },
         )
         .await;
-        let made = made.map_err(|why| failure(&self.doing, &why))?;
+        let made = made.during(&self.doing)?;
         Ok(self.done("activate", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
     }
 
     /// The promised time is over: gone, if nobody would break by it.
     async fn retire<T: InDomain>(&mut self, version: u64) -> Result<Then, Failure> {
         let wish = RetireWish { domain: T::DOMAIN, version, early: false, waived: Vec::new() };
-        let scene = look::scene(&mut self.session, T::DOMAIN).await.map_err(|why| failure(&self.doing, &why))?;
+        let scene = look::scene(&mut self.session, T::DOMAIN).await.during(&self.doing)?;
         let outcome = dependents::outcome(&scene, wish.step(), None);
         let outcome = outcome.map_err(|why| failure(&self.doing, &Unturned::Step(why).into()))?;
         if !outcome.breaks.is_empty() {
@@ -278,16 +278,14 @@ impl Run<'_> {
             return Ok(Then::Wait(format!("somebody would break if version {version} were trusted no more")));
         }
         self.say(&format!("the grace of version {version} is over, and nobody would break without it"));
-        let made = operate::trust::retire::retire(&mut self.session, &self.keys, &wish)
-            .await
-            .map_err(|why| failure(&self.doing, &why))?;
+        let made = operate::trust::retire::retire(&mut self.session, &self.keys, &wish).await.during(&self.doing)?;
         let pending = leave(self.common, &self.doing, &self.session.known, &made)?;
         Ok(self.done("retire", pending))
     }
 
     async fn back<T: InDomain>(&mut self) -> Result<Then, Failure> {
         let made = step::roll_back::<T>(&mut self.session, &self.keys, self.wish.grace).await;
-        let made = made.map_err(|why| failure(&self.doing, &why))?;
+        let made = made.during(&self.doing)?;
         let told = TurnTold::of(self.common, &self.session.known, &made, &self.doing)?;
         if told.pending.waiting().is_none() {
             self.say(&rollback::in_words(&told));

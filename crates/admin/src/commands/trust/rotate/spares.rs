@@ -15,11 +15,11 @@ use operate::trust::issuers;
 use operate::trust::issuers::{Issuing, Told};
 use operate::trust::stolen::take_spare;
 use terminal::failure::Failure;
-use wire::connect::Gateway as Peer;
+use wire::connect::GatewayAddress;
 use wire::control::Call;
 
 use super::Run;
-use crate::home::failure;
+use crate::home::{During, failure};
 use crate::local::AnyDesk;
 
 /// Drawn longer ago than this, it was drawn by an earlier run.
@@ -40,7 +40,7 @@ impl Known {
     }
 
     pub async fn gather(run: &mut Run<'_>) -> Result<Self, Failure> {
-        let told = issuers::told(&mut run.session).await.map_err(|why| failure(&run.doing, &why))?;
+        let told = issuers::told(&mut run.session).await.during(&run.doing)?;
         let without: BTreeSet<NodeName> = run.wish.without.iter().cloned().collect();
         let (head, now) = (&run.session.known.head.head, clock::now());
         let stranger = without.iter().find(|name| head.active_mandate(name, now).is_none());
@@ -105,7 +105,7 @@ fn not_drawn(run: &Run<'_>, gateway: &NodeName, why: &OperateError) -> Failure {
 /// Over the network, or in this home if it sleeps here.
 async fn desk_of(run: &Run<'_>, mandate: &Mandate) -> Option<AnyDesk> {
     let org = &run.session.known.founding.record.name;
-    let doors: Vec<Peer> = mandate.addresses.iter().cloned().map(Peer::from).collect();
+    let doors: Vec<GatewayAddress> = mandate.addresses.iter().cloned().map(GatewayAddress::from).collect();
     if !doors.is_empty()
         && let Ok(desk) = run.common.remote((org, Some(&run.keys)), doors, &run.doing).await
     {

@@ -6,7 +6,7 @@ use ground::clock;
 use ground::plain::plain;
 use identity::bundle::InDomain;
 use identity::id::Digest;
-use identity::trust::{self, Step};
+use identity::trust::{self, TrustStep};
 use operate::session::Unturned;
 use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, Held};
@@ -18,7 +18,7 @@ use terminal::failure::Failure;
 use super::spares::Known;
 use super::{Run, Then, wait};
 use crate::commands::trust::plan::Planned;
-use crate::home::failure;
+use crate::home::{During, failure};
 use crate::rooting::fresh_root;
 use crate::waiting::leave;
 
@@ -31,7 +31,7 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
     let root = fresh_root::<T>(run.common, &run.session, roots, &run.doing)?;
     let made = stolen::replace(&mut run.session, &run.keys, &root, known.issuing(), &waived).await;
     drop((root, known));
-    let made = made.map_err(|why| failure(&run.doing, &why))?;
+    let made = made.during(&run.doing)?;
     let (turned, spares) = &made.what;
     let pending = leave(run.common, &run.doing, &run.session.known, &made)?;
     if pending.waiting().is_some() {
@@ -73,7 +73,7 @@ async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<Strin
     let until = clock::now() + ISSUER_LIFE;
     let issuers = spares.ready.iter().map(|(_, key)| (key.id, until)).collect();
     let new = Held { version, roots: Vec::new(), issuers };
-    let step = Step::Replace { bundle: Digest([0; 32]) };
+    let step = TrustStep::Replace { bundle: Digest([0; 32]) };
     let outcome = dependents::outcome(&scene, step, Some(&new)).map_err(|why| failed(Unturned::Step(why).into()))?;
     run.say(&Planned::of(&scene, step, &outcome).in_words());
     run.say(match T::DOMAIN {

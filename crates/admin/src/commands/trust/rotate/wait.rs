@@ -19,7 +19,7 @@ use operate::trust::versions::Versions;
 use terminal::failure::Failure;
 
 use super::Run;
-use crate::home::failure;
+use crate::home::{During, failure};
 
 /// So long until the next look.
 const LOOK: Duration = Duration::from_millis(500);
@@ -28,10 +28,7 @@ const FAILURES: u32 = 30;
 
 /// Until every member goes by the version; who does not when the wait is over, and why.
 pub async fn adopted<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Vec<String>, Failure> {
-    let versions = versions::all::<T>(&mut run.session)
-        .await
-        .and_then(Versions::trusted)
-        .map_err(|why| failure(&run.doing, &why))?;
+    let versions = versions::all::<T>(&mut run.session).await.and_then(Versions::trusted).during(&run.doing)?;
     let found = versions.iter().find(|it| it.line.version == version);
     let published_at = found.map_or_else(clock::now, |it| it.bundle.body().published_at);
     let left: BTreeSet<NodeName> = run.wish.anyway.iter().cloned().collect();
@@ -48,10 +45,7 @@ pub async fn reissued<T: InDomain>(run: &mut Run<'_>, version: u64) -> Result<Ve
     if T::DOMAIN == Domain::Endpoint {
         return Ok(Vec::new());
     }
-    let versions = versions::all::<T>(&mut run.session)
-        .await
-        .and_then(Versions::trusted)
-        .map_err(|why| failure(&run.doing, &why))?;
+    let versions = versions::all::<T>(&mut run.session).await.and_then(Versions::trusted).during(&run.doing)?;
     let found = versions.iter().find(|it| it.line.version == version);
     let roots: BTreeSet<Fingerprint> = found.into_iter().flat_map(|it| it.bundle.fingerprints()).collect();
     let left: BTreeSet<NodeName> = run.wish.anyway.iter().cloned().collect();
@@ -73,7 +67,7 @@ async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String
         run.say("no gateway serves here, so nobody hears of it now: freehold serve");
     }
     let over = clock::now() + if run.waits() { run.wish.wait } else { Seconds(0) };
-    let mut stances = adopted::stances(&mut run.session).await.map_err(|why| failure(&run.doing, &why))?;
+    let mut stances = adopted::stances(&mut run.session).await.during(&run.doing)?;
     let (mut bar, mut failures) = (Bar::new(run.common.json), 0);
     // Whoever interrupts the wait is told where it stands, as if it were over.
     let mut stop = stop_signal().map_err(|why| Failure::new(&run.doing, &why))?;

@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use ground::{clock, random};
 use identity::authority::Authority;
 use identity::bundle::Identity;
-use identity::certificate::binding::Terms;
+use identity::certificate::binding::BindingTerms;
 use identity::certificate::{self, RequestedKey, Validity};
 use identity::head::{Head, Mandate};
 use identity::id::Digest;
 use identity::key::{P256Key, Sign as _};
 use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
-use identity::principal::{Kind, NodeName, Principal};
+use identity::principal::{NodeName, Principal, PrincipalKind};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use manifest::stored::Socks;
@@ -52,7 +52,7 @@ impl Town {
         let founding = scene::founding();
         let mandate = Mandate {
             identity_issuer: issuer.key_id(),
-            kinds: BTreeSet::from([Kind::Node]),
+            kinds: BTreeSet::from([PrincipalKind::Node]),
             names: vec!["*".parse().unwrap()],
             not_before: now - Seconds::DAY,
             not_after: now + Seconds::DAY,
@@ -102,7 +102,7 @@ impl Town {
         let who = Principal::node(&"harbor".parse().unwrap(), name);
         let day = Validity::from_now(clock::now(), Seconds::HOUR);
         let (org, svid_key) = (self.founding.id, self.svid_key.id);
-        let terms = Terms { org, principal: &who, node: name, svid_key, not_after: day.not_after };
+        let terms = BindingTerms { org, principal: &who, node: name, svid_key, not_after: day.not_after };
         let binding = terms.sign(key).unwrap();
         let svid = self.issuer.issue_svid(&who, (&self.svid_key, &binding), random::serial().unwrap(), day).unwrap();
         let chain = [&svid, self.issuer.certificate()].map(|der| Bytes(der.to_vec())).to_vec();
@@ -163,7 +163,7 @@ impl Scene {
         let (wishes, to_do) = mpsc::channel(16);
         let (heard, _news) = mpsc::channel(4);
         let (view, met) = (Arc::<Mutex<TunnelView>>::default(), Arc::new(Mutex::new(Met::load(&scope))));
-        let mut supervisor = Supervisor::new(scope.clone(), (to_do, heard), (Arc::clone(&view), Arc::clone(&met)));
+        let mut supervisor = Supervisor::new(scope.clone(), to_do, heard, Arc::clone(&view), Arc::clone(&met));
         supervisor.follow(Some(Box::new(orders)));
         let (ours, theirs) = StdUnixStream::pair().unwrap();
         for end in [&ours, &theirs] {
@@ -305,12 +305,12 @@ async fn nobody_is_sent_where_the_tunnel_should_not_listen() {
 async fn what_was_said_before_the_last_orders_were_obeyed_is_no_lie() {
     let (_root, scope) = scene::scope();
     let ((_wishes, to_do), (heard, _news)) = (mpsc::channel(1), mpsc::channel(1));
-    let mut supervisor = Supervisor::new(scope, (to_do, heard), (Arc::default(), Arc::default()));
+    let mut supervisor = Supervisor::new(scope, to_do, heard, Arc::default(), Arc::default());
     let is_behind = |supervisor: &Supervisor| supervisor.said.as_ref().map(|said| said.is_behind);
     supervisor.follow(Some(Box::new(orders())));
-    supervisor.listens((BTreeMap::new(), BTreeMap::new()), true);
+    supervisor.listens(BTreeMap::new(), BTreeMap::new(), true);
     assert_eq!(is_behind(&supervisor), Some(true), "it was not through with them");
-    supervisor.listens((BTreeMap::new(), BTreeMap::new()), false);
+    supervisor.listens(BTreeMap::new(), BTreeMap::new(), false);
     assert_eq!(is_behind(&supervisor), Some(false));
     supervisor.follow(Some(Box::new(orders())));
     assert_eq!(is_behind(&supervisor), Some(true), "it had not heard them");

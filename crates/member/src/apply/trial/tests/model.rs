@@ -61,8 +61,8 @@ struct Stage {
 }
 
 impl Stage {
-    fn terms(&self) -> Terms {
-        Terms { confirm: self.play.confirm, fresh: false, within: Seconds(WITHIN) }
+    fn terms(&self) -> TrialTerms {
+        TrialTerms { confirm: self.play.confirm, fresh: false, within: Seconds(WITHIN) }
     }
 
     fn next(&mut self, scene: &Scene) -> Vec<Scene> {

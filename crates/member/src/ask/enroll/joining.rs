@@ -1,0 +1,193 @@
+//! When a join asks again, waits or ends. Decides only; `enroll` asks, tells, sleeps and tidies up.
+
+use std::time::Duration;
+
+use identity::time::Seconds;
+use org::refusal::Refusal;
+
+/// Tries this often while gateways cannot be reached or break off.
+const ATTEMPTS: u32 = 6;
+const FIRST_PAUSE: Duration = Duration::from_millis(300);
+/// Whoever waits for a person tries for ever, but no oftener than this while no gateway answers.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Asked again no sooner than this, whatever a gateway answers.
+const SHORTEST_ROUND: Duration = Duration::from_secs(1);
+/// Within a stranger's connection, with time to spare for what comes before.
+pub(super) const ROUND: Seconds = Seconds(40);
+
+/// Where one run of a join stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Joining {
+    /// This machine had no key here before this run.
+    fresh: bool,
+    heard: Heard,
+    backoff: Backoff,
+}
+
+/// What gateways have answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Heard {
+    Nothing,
+    /// Something may have been answered, and was lost: it is not known what was spent.
+    Unsure,
+    /// A person must approve it: heard in an earlier run, or in this one, which has `told` so.
+    Waits {
+        told: bool,
+    },
+}
+
+/// What came of asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    Admitted,
+    /// A person must approve this machine.
+    Waits,
+    /// Nobody answered, or somebody who wants to be asked later.
+    Lost,
+    Refused(No),
+    /// Something else, which asking again does not cure.
+    Failed,
+}
+
+/// What a refusal means for this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum No {
+    /// It was never let in, and as what it is it never will be.
+    Denied,
+    NameTaken,
+    /// The invite is over, and with it the wait.
+    InviteOver,
+    /// In which nothing was spent.
+    Clear,
+    /// Leaves open what happened.
+    Unclear,
+}
+
+impl From<&Refusal> for No {
+    fn from(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::Denied => Self::Denied,
+            Refusal::NameTaken { .. } => Self::NameTaken,
+            Refusal::InviteExpired { .. } | Refusal::InviteRevoked | Refusal::InviteUsedUp { .. } => Self::InviteOver,
+            Refusal::Busy { .. } | Refusal::Failed { .. } | Refusal::Waiting | Refusal::AwaitingApproval { .. } => {
+                Self::Unclear
+            }
+            _ => Self::Clear,
+        }
+    }
+}
+
+/// What the world says beside the event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment {
+    /// Of the time that somebody has for a person's yes.
+    pub left: Duration,
+    /// Since it was asked.
+    pub round: Duration,
+    /// The keys in the folder were shown to nobody.
+    pub unused: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Action {
+    ComeBack,
+    /// Asks again. Who it is that waits is told once.
+    Ask {
+        after: Duration,
+        tell: bool,
+    },
+    /// Still waits, and this run has no more time.
+    Leave {
+        tell: bool,
+    },
+    GiveUp {
+        /// Nothing is left behind that is of no use any more.
+        wipe: bool,
+        /// It waited, and its invite is over: the next code is another one; the node key may stay.
+        in_vain: bool,
+    },
+}
+
+impl Joining {
+    pub(super) const fn begin(fresh: bool, waits: bool) -> Self {
+        let heard = if waits { Heard::Waits { told: false } } else { Heard::Nothing };
+        Self { fresh, heard, backoff: Backoff::new() }
+    }
+
+    /// How long the gateway may keep it waiting; nothing if it is not known that it must wait.
+    pub(super) fn patience(&self, left: Duration) -> Option<Seconds> {
+        self.waits().then(|| ROUND.min(Seconds(left.as_secs())))
+    }
+
+    const fn waits(&self) -> bool {
+        matches!(self.heard, Heard::Waits { .. })
+    }
+
+    pub(super) fn step(mut self, event: Event, moment: Moment) -> (Self, Action) {
+        let action = match event {
+            Event::Admitted => Action::ComeBack,
+            Event::Waits => self.hear_that_it_waits(moment),
+            Event::Lost => match self.backoff.next(self.waits() && !moment.left.is_zero()) {
+                Some(after) => {
+                    if self.heard == Heard::Nothing {
+                        self.heard = Heard::Unsure;
+                    }
+                    Action::Ask { after, tell: false }
+                }
+                None => self.give_up(None, moment),
+            },
+            Event::Refused(no) => self.give_up(Some(no), moment),
+            Event::Failed => self.give_up(None, moment),
+        };
+        (self, action)
+    }
+
+    fn hear_that_it_waits(&mut self, moment: Moment) -> Action {
+        let (knew, tell) = (self.waits(), self.heard != Heard::Waits { told: true });
+        (self.heard, self.backoff) = (Heard::Waits { told: true }, Backoff::new());
+        match knew {
+            true if moment.left.is_zero() => Action::Leave { tell },
+            true => Action::Ask { after: SHORTEST_ROUND.saturating_sub(moment.round), tell },
+            // It has not told of itself yet: that it does at once.
+            false => Action::Ask { after: Duration::ZERO, tell },
+        }
+    }
+
+    fn give_up(&self, no: Option<No>, moment: Moment) -> Action {
+        let over = match no {
+            Some(No::Denied) => true,
+            Some(No::NameTaken) => self.waits(),
+            _ => false,
+        };
+        // Nothing was asked with the keys of this folder, or the first answer was a clear no: it is of no use.
+        let refused = self.heard == Heard::Nothing && no.is_some_and(|no| no != No::Unclear);
+        let wipe = over || self.fresh && (moment.unused || refused);
+        Action::GiveUp { wipe, in_vain: self.waits() && no == Some(No::InviteOver) }
+    }
+}
+
+/// Exponential backoff: longer with each failure in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Backoff {
+    pause: Duration,
+    attempt: u32,
+}
+
+impl Backoff {
+    pub(super) const fn new() -> Self {
+        Self { pause: FIRST_PAUSE, attempt: 1 }
+    }
+
+    /// How long until the next attempt; nothing if there were enough, unless it goes on for ever.
+    pub(super) fn next(&mut self, for_ever: bool) -> Option<Duration> {
+        let pause = self.pause;
+        if self.attempt >= ATTEMPTS && !for_ever {
+            return None;
+        }
+        (self.attempt, self.pause) = (self.attempt.saturating_add(1), (pause * 2).min(LONGEST_PAUSE));
+        Some(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,10 @@
+//! What operators do, and with which keys: found an org, sign together, recover, go round a bad head.
+
+mod found;
+mod at_once;
+mod cosign;
+mod removed_signer;
+mod bad_head;
+pub(crate) mod recover;
+mod unlock;
+mod tokens;

@@ -1,0 +1,7 @@
+//! The trusted roots: what operators read and command, what machines take, what gateways show, and whole rotations.
+
+mod table;
+mod commands;
+pub(crate) mod present;
+mod adopt;
+mod rotate;
