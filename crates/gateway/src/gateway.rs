@@ -21,12 +21,13 @@ use member::store::scope::ScopeError;
 use org::enroll::renew::{self, Issuance};
 use org::ledger::fold::Why;
 use org::ledger::frontier::Tip;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use org::state::{MemberRecord, State};
 use tokio::sync::{RwLock, RwLockReadGuard};
 use wire::tls::{Judgment, Vouched};
 use wire::written::Written;
 
+use crate::fault::OrFault as _;
 use crate::limit::download::Shelves;
 use crate::limit::halt::Halt;
 use crate::limit::limits::Limits;
@@ -479,7 +480,7 @@ impl Gateway {
             own.map(|member| member.claim().node_key.digest())
         };
         let (node_key, name) = (key.ok_or(Refusal::NotAdmitted)?, self.about.node.clone());
-        let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+        let correlation = random::correlation().or_fault(Fault::Randomness)?;
         let begin = move |tx: &mut Transaction<'_>| tx.begin_chain(node_key, name, (clock::now(), correlation));
         self.writer.run(begin).await
     }

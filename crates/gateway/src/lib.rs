@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
 pub mod store;
+mod fault;
 pub mod limit;
 pub mod write;
 pub mod gateway;

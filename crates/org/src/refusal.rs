@@ -93,7 +93,31 @@ pub enum Refusal {
     #[error("the request cannot be read: {why}")]
     Malformed { why: String },
     #[error("the gateway could not do it: {why}")]
-    Failed { why: String },
+    Failed { why: Fault },
+}
+
+/// Which part of a gateway failed. Its log says the rest: who asks may be a stranger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    #[error("its disk is full")]
+    DiskFull,
+    #[error("its files cannot be read or written")]
+    Disk,
+    #[error("its store of files has no room: too many uploads at once, or too many bytes in all")]
+    StoreFull,
+    #[error("its ledger cannot be read or written")]
+    Ledger,
+    #[error("its keys cannot be used")]
+    Keys,
+    #[error("its system gave no random numbers")]
+    Randomness,
+    #[error("a fault of the program")]
+    Program,
+    /// One that is newer than this program.
+    #[serde(other)]
+    #[error("its log says why")]
+    Unknown,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

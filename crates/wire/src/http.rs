@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::StatusCode;
 use hyper::body::Body;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -35,7 +35,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
 pub fn reply<T: Serialize>(value: &T) -> hyper::Response<Full<Bytes>> {
     match serde_json::to_vec(value) {
         Ok(json) => response(StatusCode::OK, json),
-        Err(why) => refuse(&Refusal::Failed { why: why.to_string() }),
+        Err(_) => refuse(&Refusal::Failed { why: Fault::Program }),
     }
 }
 

@@ -53,7 +53,7 @@ pub fn failure(doing: &str, why: &OperateError) -> Failure {
         {
             Failure::new(doing, why).hint("make room on that disk, where this home is, and run this again")
         }
-        OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_))
+        OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_) | DeskError::Ledger(_))
         | OperateError::Replica(ReplicaError::File(_) | ReplicaError::Ledger(_) | ReplicaError::NotTaken(_))
         | OperateError::Folder(_)
         | OperateError::Key(_)

@@ -16,12 +16,13 @@ use org::enroll::{self, Attempt, EnrollOutcome};
 use org::invite::Approval;
 use org::invite::admission::{Claim, Purpose, Transcript};
 use org::ledger::judge::is_meant;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use org::state::grant::{Granted, KnownInvite, ProvenClaim};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 
 use crate::answer::approve;
 use crate::answer::issue::{Applicant, Made};
+use crate::fault::{OrFault as _, failed};
 use crate::gateway::Gateway;
 use crate::write::transaction::Transaction;
 
@@ -40,7 +41,7 @@ impl OpenChallenge {
     pub(crate) fn new(gateway: &Gateway) -> Result<(Self, Challenge), Refusal> {
         let now = clock::now();
         let mandate = gateway.may_issue(now)?;
-        let bytes = random::bytes().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+        let bytes = random::bytes().or_fault(Fault::Randomness)?;
         let open = Self { bytes, not_after: now + mandate.svid_ttl, expires_at: now + CHALLENGE_LIFE };
         let challenge = identity::text::Bytes(bytes.to_vec());
         Ok((open, Challenge { challenge, not_after: open.not_after }))
@@ -116,7 +117,7 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
     let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(source);
     let granted = if is_new { Some(grant(proven, invite)?) } else { None };
-    let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+    let correlation = random::correlation().or_fault(Fault::Randomness)?;
 
     let shelf = Arc::clone(&gateway.shelf);
     let written = gateway.writer.run_for_tip(move |tx| {
@@ -176,7 +177,7 @@ fn wait_no_longer(tx: &mut Transaction<'_>, key: Digest, invite: Digest, node: &
 }
 
 fn grant(claim: ProvenClaim, invite: KnownInvite) -> Result<Granted, Refusal> {
-    Granted::new(claim, invite).map_err(|why| Refusal::Failed { why: why.to_string() })
+    Granted::new(claim, invite).or_fault(Fault::Program)
 }
 
 /// A conflict of counters means a clone or a restored disk: refused, and an alarm that an operator must look at.
@@ -228,10 +229,14 @@ pub(crate) fn check_alarm(
     Err(alarm.conflict.map_or(unknown, |conflict| conflict.refusal()))
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("the admission {0} is missing from the ledger")]
+struct NoAdmission(Digest);
+
 /// The admission that was given the first time.
 pub(crate) fn stored_admission(tx: &mut Transaction<'_>, admission: Digest) -> Result<Envelope, Refusal> {
     let entry = tx.keep(|tx| tx.ledger.entry(admission))?;
-    entry.ok_or_else(|| Refusal::Failed { why: "the admission is missing from the ledger".to_owned() })
+    entry.ok_or_else(|| failed(Fault::Ledger, &NoAdmission(admission)))
 }
 
 /// A node whose SVID expired: its admission and its node key bring it back.

@@ -11,11 +11,12 @@ use identity::principal::NodeName;
 use identity::text::Bytes;
 use org::ledger::entry::SignedEntry;
 use org::member::Member;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use wire::control::{ControlAnswer, ReportView};
 use wire::exchange::{BYTES_PER_PAGE, ENTRIES_PER_PAGE, ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
 
 use crate::answer::operator::{stage, trust};
+use crate::fault::OrFault as _;
 use crate::gateway::Gateway;
 use crate::write::transaction::Transaction;
 
@@ -136,6 +137,5 @@ async fn part(gateway: &Gateway, digest: Digest, from: u64) -> Result<ExchangeAn
         file.take(u64::try_from(BYTES_PER_PAGE).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
         Ok(ExchangeAnswer::File { size: Some(size), bytes: Bytes(bytes) })
     };
-    let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
-    tokio::task::spawn_blocking(read).await.map_err(|why| failed(&why))?.map_err(|why| failed(&why))
+    tokio::task::spawn_blocking(read).await.or_fault(Fault::Program)?.or_fault(Fault::Disk)
 }

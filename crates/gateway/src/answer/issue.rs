@@ -9,9 +9,10 @@ use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
 use identity::time::Timestamp;
 use org::enroll::renew::Issuance;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use wire::enroll::SvidRequest;
 
+use crate::fault::OrFault as _;
 use crate::gateway::Gateway;
 
 /// For whom, on which node, by which node key.
@@ -53,8 +54,7 @@ impl Gateway {
         if !fits || binding.check(self.about.org_id, applicant.principal, key.id).is_err() {
             return Err(Refusal::BadBinding);
         }
-        let failed = |why: String| Refusal::Failed { why };
-        let serial = random::serial().map_err(|why| failed(why.to_string()))?;
+        let serial = random::serial().or_fault(Fault::Randomness)?;
         let validity = Validity::until(now, binding.not_after);
         let issuers = self.keys.issuers.load();
         if !issuers.is_mandated(Domain::Identity) {
@@ -63,7 +63,7 @@ impl Gateway {
         }
         let authority = &issuers.identity.authority;
         let leaf = authority.issue_svid(applicant.principal, (&key, binding), serial, validity);
-        let leaf = leaf.map_err(|why| failed(why.to_string()))?;
+        let leaf = leaf.or_fault(Fault::Keys)?;
         let chain = issuers.svid_chain(leaf);
         Ok(Made {
             svid: chain.iter().map(|der| Bytes(der.as_ref().to_vec())).collect(),

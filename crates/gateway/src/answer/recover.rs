@@ -5,10 +5,11 @@ use identity::envelope::Envelope;
 use identity::signers::{Recovery, SignerSet, Word};
 use identity::time::Timestamp;
 use org::ledger::signers::{Signers, Stance};
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use org::state::State;
 use org::state::signer::MAX_OPEN;
 
+use crate::fault::OrFault as _;
 use crate::gateway::Gateway;
 use crate::write::merge::shout;
 use crate::write::transaction::Transaction;
@@ -23,7 +24,7 @@ pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Times
         }
         check(&state, &recovery)?;
     }
-    let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+    let correlation = random::correlation().or_fault(Fault::Randomness)?;
     let begin = move |tx: &mut Transaction<'_>| {
         // Another connection may have been quicker, or the delay have run out a moment ago.
         if is_over(tx.state, &recovery) {

@@ -9,13 +9,14 @@ use org::enroll::renew;
 use org::invite::admission::Leave;
 use org::ledger::entry::Action;
 use org::member::Member;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use org::report::Report;
 use org::state::{Standing, State};
 use wire::sync::{CheckIn, CheckedIn, Done, LeaveRequest, SyncAnswer, SyncRequest};
 use wire::written::Written;
 
 use crate::answer::enroll::check_alarm;
+use crate::fault::OrFault as _;
 use crate::gateway::Gateway;
 
 /// What is told to many in the same words was written before.
@@ -63,7 +64,7 @@ pub(crate) async fn come_in(
             return Ok(None);
         }
     }
-    let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+    let correlation = random::correlation().or_fault(Fault::Randomness)?;
     let name = name.clone();
     let written = gateway.writer.run_for_tip(move |tx| {
         if let Some(shown) = shown
@@ -154,7 +155,7 @@ pub(crate) async fn leave(gateway: &Gateway, peer: &Member, request: LeaveReques
     if gateway.judgment.load().head.mandates.iter().any(|mandate| mandate.gateway == *peer.node()) {
         return Err(Refusal::NotPermitted { needed: "node that is no gateway".to_owned() });
     }
-    let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+    let correlation = random::correlation().or_fault(Fault::Randomness)?;
     let name = peer.node().clone();
     gateway
         .writer

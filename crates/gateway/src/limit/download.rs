@@ -14,11 +14,12 @@ use hyper::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, H
 use hyper::{Response, StatusCode};
 use identity::id::Digest;
 use identity::time::Seconds;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use tokio::io::{AsyncRead as _, AsyncSeekExt as _, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::http;
 
+use crate::fault::OrFault as _;
 use crate::limit::limits::quota_per_address;
 use crate::store::files::Files;
 
@@ -139,13 +140,12 @@ pub(crate) async fn hand_out(
     source: IpAddr,
     progress: &Arc<Progress>,
 ) -> Result<Reply, Refusal> {
-    let failed = |why: std::io::Error| Refusal::Failed { why: why.to_string() };
     let busy = || Refusal::Busy { retry_after: BUSY };
     let place = Arc::clone(&shelves.places).try_acquire_owned().map_err(|_| busy())?;
     let permit = shelves.per_address.take(&network(source)).ok_or_else(busy)?;
     let store = Arc::clone(&shelves.store);
     let opened = tokio::task::spawn_blocking(move || store.open(digest)).await;
-    let opened = opened.map_err(|why| Refusal::Failed { why: why.to_string() })?.map_err(failed)?;
+    let opened = opened.or_fault(Fault::Program)?.or_fault(Fault::Disk)?;
     let (file, length) = opened.ok_or_else(|| Refusal::NotFound { what: format!("file {digest}") })?;
     let from = http::begins_at(range);
     if from.is_some_and(|from| from >= length) {
@@ -153,7 +153,7 @@ pub(crate) async fn hand_out(
     }
     let mut file = tokio::fs::File::from_std(file);
     if let Some(from) = from {
-        file.seek(std::io::SeekFrom::Start(from)).await.map_err(failed)?;
+        file.seek(std::io::SeekFrom::Start(from)).await.or_fault(Fault::Disk)?;
     }
     progress.open.fetch_add(1, Ordering::Relaxed);
     let left = length - from.unwrap_or(0);

@@ -12,10 +12,11 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 use member::store::scope::ScopeError;
 use org::ledger::frontier::Tip;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use org::state::State;
 use wire::written::Written;
 
+use crate::fault::{OrFault as _, failed};
 use crate::store::folder::GatewayFolder;
 
 /// The gateway's name, and the key that signs its chain.
@@ -143,20 +144,23 @@ impl Tips {
     }
 
     fn say<T>(&self, state: &State, at: Timestamp, told: impl FnOnce(&Word) -> T) -> Result<T, Refusal> {
-        let failed = |why: String| Refusal::Failed { why };
         let voice = self.voice();
         let place = state.frontier.place_of(&voice.public());
-        let place = place.ok_or_else(|| failed("the gateway has no chain yet".to_owned()))?;
+        let place = place.ok_or_else(|| failed(Fault::Program, &NoChain))?;
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(word) = said.last.as_ref().filter(|last| (last.place, last.at) == (place, at)) {
             return Ok(told(word));
         }
         let body = Tip { voice: voice.public(), place, at };
-        let envelope = Envelope::seal(Some(state.org), &body).map_err(|why| failed(why.to_string()))?;
-        let envelope = envelope.signed(&voice.key).map_err(|why| failed(why.to_string()))?;
+        let envelope = Envelope::seal(Some(state.org), &body).or_fault(Fault::Keys)?;
+        let envelope = envelope.signed(&voice.key).or_fault(Fault::Keys)?;
         Ok(told(said.keep(place, at, envelope)))
     }
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("the gateway has no chain yet")]
+struct NoChain;
 
 #[cfg(test)]
 mod tests {

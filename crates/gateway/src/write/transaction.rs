@@ -16,11 +16,12 @@ use ledger::error::LedgerError;
 use ledger::store::{Alarm, Ledger};
 use org::ledger::entry::{Action, SignedEntry};
 use org::ledger::frontier::Tip;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use org::state::State;
 use org::state::grant::Granted;
 use org::state::take::Effect;
 
+use crate::fault::{self, OrFault as _};
 use crate::limit::halt::Halt;
 use crate::write::published::{Incomplete, Published, READ_AHEAD, Staged};
 use crate::write::tips::{OwnVoice, Tips};
@@ -37,11 +38,37 @@ pub struct Transaction<'a> {
     pub(crate) batch: Batch,
 }
 
+/// Why nothing of a batch was written: the part that failed, and the whole story for the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Broken {
+    pub fault: Fault,
+    pub why: String,
+}
+
+impl Broken {
+    pub(crate) fn new(part: Fault, why: &(dyn std::error::Error + 'static)) -> Self {
+        Self { fault: fault::precise(part, why), why: describe(why) }
+    }
+}
+
+impl From<LedgerError> for Broken {
+    fn from(why: LedgerError) -> Self {
+        Self::new(Fault::Ledger, &why)
+    }
+}
+
+impl From<Refusal> for Broken {
+    fn from(why: Refusal) -> Self {
+        let fault = if let Refusal::Failed { why } = why { why } else { Fault::Program };
+        Self { fault, why: why.to_string() }
+    }
+}
+
 /// What the jobs of one batch have done so far.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The disk failed: nothing of it counts.
-    pub broken: Option<String>,
+    pub broken: Option<Broken>,
     /// Somebody is to be told how far the ledger is.
     pub wants_tip: bool,
     /// Operators changed something: the whole gateway judges by it from the commit on.
@@ -278,7 +305,7 @@ impl<'a> Transaction<'a> {
         let key = &self.voice.key as &dyn Sign;
         let last = self.state.frontier.place_of(&key.public());
         let signed = SignedEntry::write(self.state.org, last, (key, self.state.under()), when, action);
-        signed.map_err(|why| Refusal::Failed { why: why.to_string() })
+        signed.or_fault(Fault::Keys)
     }
 
     /// Is a word that this gateway once gave about its chain still so? One that is shown its own future, or another past
@@ -308,7 +335,7 @@ impl<'a> Transaction<'a> {
             self.batch.wide = true;
             // A fork, or a map that is missing, still holds it back.
             if self.state.judged.fold.ends.contains_key(&voice) {
-                let correlation = random::correlation().map_err(|why| Refusal::Failed { why: why.to_string() })?;
+                let correlation = random::correlation().or_fault(Fault::Randomness)?;
                 self.write_beside((ground::clock::now(), correlation))?;
             }
         }
@@ -398,9 +425,10 @@ impl<'a> Transaction<'a> {
     /// Does something with the disk; if it fails, the whole batch is undone.
     pub fn keep<T>(&mut self, act: impl FnOnce(&Self) -> Result<T, LedgerError>) -> Result<T, Refusal> {
         act(self).map_err(|why| {
-            let why = describe(&why);
-            self.batch.broken = Some(why.clone());
-            Refusal::Failed { why }
+            let broken = Broken::from(why);
+            let fault = broken.fault;
+            self.batch.broken = Some(broken);
+            Refusal::Failed { why: fault }
         })
     }
 }

@@ -9,12 +9,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ground::{clock, random};
-use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::time::Seconds;
 use ledger::store::Ledger;
 use org::founding::Founding;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use org::state::State;
 use tokio::sync::{RwLock, oneshot};
 
@@ -25,7 +24,7 @@ use crate::write::peers::Peers;
 use crate::write::published::{Shelf, Staged};
 use crate::write::tips::Tips;
 use crate::write::told::Told;
-use crate::write::transaction::{Batch, Closing, Transaction};
+use crate::write::transaction::{Batch, Broken, Closing, Transaction};
 
 /// Jobs that may wait, and jobs that share one commit.
 const QUEUE: usize = 8_192;
@@ -152,12 +151,12 @@ impl Scribe {
             let outcome = self.write_batch(batch, &mut finishes);
             self.tally.committed(began.elapsed(), outcome.is_ok());
             for finish in finishes {
-                finish(outcome.clone().map_err(|why| Refusal::Failed { why }));
+                finish(outcome.clone().map_err(|broken| Refusal::Failed { why: broken.fault }));
             }
         }
     }
 
-    fn write_batch(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Option<Envelope>, String> {
+    fn write_batch(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Option<Envelope>, Broken> {
         match self.run_and_commit(batch, finishes) {
             Ok(mut done) => {
                 if done.wide {
@@ -177,8 +176,8 @@ impl Scribe {
                 let vouches = done.wants_tip && self.halt.check().is_ok();
                 Ok(vouches.then(|| self.tips.tip(&self.ahead, clock::now()).ok()).flatten())
             }
-            Err(why) => {
-                tracing::error!(%why, "the ledger could not be written; nothing of it was acknowledged");
+            Err(broken) => {
+                tracing::error!(why = broken.why, "the ledger could not be written; nothing of it was acknowledged");
                 self.ledger.roll_back();
                 // It may have been read from what is undone.
                 self.staged = Staged::default();
@@ -193,7 +192,7 @@ impl Scribe {
                         std::process::exit(1);
                     }
                 }
-                Err(why)
+                Err(broken)
             }
         }
     }
@@ -223,27 +222,26 @@ impl Scribe {
         before
     }
 
-    fn run_and_commit(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Batch, String> {
-        self.ledger.begin().map_err(|why| describe(&why))?;
-        let reported = self.observations.write(&self.ledger).map_err(|why| describe(&why))?;
+    fn run_and_commit(&mut self, batch: Vec<Job>, finishes: &mut Vec<Finish>) -> Result<Batch, Broken> {
+        self.ledger.begin()?;
+        let reported = self.observations.write(&self.ledger)?;
         self.staged.forget_old();
         self.ledger.keep_time(&mut self.ahead, clock::now());
         let (state, staged) = (&mut self.ahead, &mut self.staged);
         let mut tx = Transaction::new(state, staged, &self.ledger, &self.tips, &self.halt, &self.closing);
         tx.batch.observed = reported;
-        let when = (clock::now(), random::correlation().map_err(|why| describe(&why))?);
-        let refused = |why: Refusal| why.to_string();
-        tx.turn(when.0).map_err(refused)?;
-        tx.go_over(when).map_err(refused)?;
+        let when = (clock::now(), random::correlation().map_err(|why| Broken::new(Fault::Randomness, &why))?);
+        tx.turn(when.0)?;
+        tx.go_over(when)?;
         for job in batch {
             finishes.push(job(&mut tx));
-            if let Some(why) = tx.batch.broken {
-                return Err(why);
+            if let Some(broken) = tx.batch.broken {
+                return Err(broken);
             }
         }
-        tx.go_over(when).map_err(refused)?;
+        tx.go_over(when)?;
         let done = tx.batch;
-        self.ledger.commit().map_err(|why| describe(&why))?;
+        self.ledger.commit()?;
         if let Some(next) = &done.gone_over {
             self.tips.go_over(Arc::clone(next));
         }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
-use identity::causes::describe;
 use identity::certificate;
 use identity::envelope::{Envelope, Payload as _};
 use identity::id::{Digest, OrgId};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use org::invite::Invite;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use org::release::Release;
 use wire::control::{ControlAnswer, DIGESTS_PER_CALL, MissingFile};
 
+use crate::fault::{OrFault as _, failed};
 use crate::gateway::Gateway;
 use crate::store::files::{Files, FilesError};
 
@@ -29,7 +29,7 @@ async fn on_disk<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     let store = Arc::clone(&gateway.shelves.store);
     let done = tokio::task::spawn_blocking(move || act(&store)).await;
-    done.map_err(|why| Refusal::Failed { why: why.to_string() })?
+    done.or_fault(Fault::Program)?
 }
 
 fn refusal(why: &FilesError) -> Refusal {
@@ -37,7 +37,8 @@ fn refusal(why: &FilesError) -> Refusal {
         FilesError::Size | FilesError::BeyondEnd | FilesError::OtherBytes => {
             Refusal::Malformed { why: why.to_string() }
         }
-        FilesError::File(_) | FilesError::Io { .. } | FilesError::Full => Refusal::Failed { why: describe(why) },
+        FilesError::File(_) | FilesError::Io { .. } => failed(Fault::Disk, why),
+        FilesError::Full => failed(Fault::StoreFull, why),
     }
 }
 

@@ -13,9 +13,10 @@ use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::gateway::Issuers;
-use org::refusal::Refusal;
+use org::refusal::{Fault, Refusal};
 use wire::control::ControlAnswer;
 
+use crate::fault::{OrFault as _, failed};
 use crate::gateway::Gateway;
 use crate::write::transaction::Transaction;
 
@@ -39,10 +40,13 @@ fn open(org: OrgId, head: &Head, envelope: &Envelope, now: Timestamp) -> Option<
     envelope.open_signed_by(Some(org), &[mandate.voice]).ok()
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("the mandate names the spare key, which is not in use yet")]
+struct SpareIsNamed;
+
 /// A spare key that nobody can have copied before now. Once for each head: what waits for more signatures follows this
 /// one, and names the key.
 pub(crate) async fn draw(gateway: &Gateway, domain: Domain) -> Result<ControlAnswer, Refusal> {
-    let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
     // One that is behind may have this very key in its mandate by now.
     gateway.check_halt()?;
     let head = {
@@ -53,14 +57,14 @@ pub(crate) async fn draw(gateway: &Gateway, domain: Domain) -> Result<ControlAns
     let head = head.ok_or_else(|| Refusal::NotFound { what: "head".to_owned() })?;
     let drawn_at = {
         let _drawing = gateway.keys.drawing.lock().unwrap_or_else(PoisonError::into_inner);
-        gateway.keys.issuers.load_full().settle(&gateway.folder).map_err(|why| failed(&why))?;
-        let lies = gateway.folder.spare(domain).map_err(|why| failed(&why))?;
-        let lies = certificate::key_id(lies.public()).map_err(|why| failed(&why))?;
+        gateway.keys.issuers.load_full().settle(&gateway.folder).or_fault(Fault::Disk)?;
+        let lies = gateway.folder.spare(domain).or_fault(Fault::Keys)?;
+        let lies = certificate::key_id(lies.public()).or_fault(Fault::Keys)?;
         let named = |mandate: &Mandate| mandate.identity_issuer == lies || mandate.endpoint_issuer == lies;
         if gateway.judgment.load().head.mandates.iter().any(named) {
-            return Err(failed(&"the mandate names the spare key, which is not in use yet"));
+            return Err(failed(Fault::Keys, &SpareIsNamed));
         }
-        gateway.folder.draw_spare(domain, head, clock::now()).map_err(|why| failed(&why))?
+        gateway.folder.draw_spare(domain, head, clock::now()).or_fault(Fault::Disk)?
     };
     Ok(ControlAnswer::Spare { issuers: own(gateway)?, drawn_at })
 }
@@ -95,16 +99,15 @@ impl Transaction<'_> {
 
 /// This gateway's own, in its own voice.
 fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
-    let failed = |why: &dyn std::fmt::Display| Refusal::Failed { why: why.to_string() };
     // One at a time: what is told of must be what lies there, and never the key in use.
     let _drawing = gateway.keys.drawing.lock().unwrap_or_else(PoisonError::into_inner);
     let issuers = gateway.keys.issuers.load_full();
-    issuers.settle(&gateway.folder).map_err(|why| failed(&why))?;
+    issuers.settle(&gateway.folder).or_fault(Fault::Disk)?;
     let spare = |domain: Domain| {
-        let key = gateway.folder.spare(domain).map_err(|why| failed(&why))?;
-        certificate::make_request(&key).map(Bytes).map_err(|why| failed(&why))
+        let key = gateway.folder.spare(domain).or_fault(Fault::Keys)?;
+        certificate::make_request(&key).map(Bytes).or_fault(Fault::Keys)
     };
-    let (spare_voice, voice) = gateway.spare_voice().map_err(|why| failed(&why))?;
+    let (spare_voice, voice) = gateway.spare_voice().or_fault(Fault::Keys)?;
     let body = Issuers {
         gateway: gateway.about.node.clone(),
         identity: Bytes(issuers.identity.told().as_ref().to_vec()),
@@ -114,8 +117,8 @@ fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
         spare_voice,
         at: clock::now(),
     };
-    let sealed = Envelope::seal(Some(gateway.about.org_id), &body).map_err(|why| failed(&why))?;
-    sealed.signed(&voice.key).map_err(|why| failed(&why))
+    let sealed = Envelope::seal(Some(gateway.about.org_id), &body).or_fault(Fault::Keys)?;
+    sealed.signed(&voice.key).or_fault(Fault::Keys)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::future::ready;
 use identity::id::Digest;
 use identity::text::Bytes;
 use identity::time::Timestamp;
-use org::refusal::Refusal;
 use org::state::State;
 use wire::control::{Call, ControlAnswer, Survey};
 
@@ -53,10 +52,6 @@ impl HomeDesk {
     }
 }
 
-fn failed(why: impl std::error::Error) -> DeskError {
-    DeskError::Refused(Refusal::Failed { why: why.to_string() })
-}
-
 impl HomeDesk {
     fn answer(&self, call: Call) -> Result<ControlAnswer, DeskError> {
         let state: &State = &self.replica.state;
@@ -69,8 +64,7 @@ impl HomeDesk {
             }),
             Call::Issuers {} => Ok(ControlAnswer::Issuers { issuers: Vec::new() }),
             Call::Map { root, from } => {
-                let leaves =
-                    if from == 0 { self.replica.ledger.map(root, 0, usize::MAX).map_err(failed)? } else { Vec::new() };
+                let leaves = if from == 0 { self.replica.ledger.map(root, 0, usize::MAX)? } else { Vec::new() };
                 if leaves.is_empty() {
                     Err(DeskError::NotHome(root))
                 } else {
@@ -78,7 +72,7 @@ impl HomeDesk {
                 }
             }
             Call::Blobs { digests } => {
-                let read = |digest: &Digest| match self.replica.ledger.blob(*digest).map_err(failed)? {
+                let read = |digest: &Digest| match self.replica.ledger.blob(*digest)? {
                     Some(bytes) => Ok(Bytes(bytes)),
                     None => Err(DeskError::NotHome(*digest)),
                 };

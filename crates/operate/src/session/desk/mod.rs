@@ -9,6 +9,7 @@ use std::pin::Pin;
 
 use identity::id::Digest;
 use identity::key::BadKey;
+use ledger::error::LedgerError;
 use org::refusal::Refusal;
 use wire::connect::CallError;
 use wire::control::{Call, ControlAnswer};
@@ -25,6 +26,8 @@ pub enum DeskError {
     NoGateway,
     #[error("no gateway answers, and this home never read or made {0}")]
     NotHome(Digest),
+    #[error("this home's own copy of the ledger cannot be read")]
+    Ledger(#[from] LedgerError),
     #[error("the gateway answered something else than was asked")]
     OtherAnswer,
 }
@@ -34,7 +37,9 @@ impl DeskError {
     pub(crate) const fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) | Self::Call(CallError::Refused(refusal)) => Some(refusal),
-            Self::Call(_) | Self::Key(_) | Self::NoGateway | Self::NotHome(_) | Self::OtherAnswer => None,
+            Self::Call(_) | Self::Key(_) | Self::NoGateway | Self::NotHome(_) | Self::Ledger(_) | Self::OtherAnswer => {
+                None
+            }
         }
     }
 }
