@@ -54,7 +54,7 @@ fn the_line_makes_a_member_in_every_shell_and_a_second_paste_changes_nothing() {
 #[test]
 fn the_line_works_with_wget_and_openssl_alone() {
     let (place, _gateway) = released();
-    let host = Host::with_only(&["wget", "openssl", "mktemp", "grep"]);
+    let host = Host::with_only(&["wget", "openssl", "mktemp", "grep", "dd"]);
     paste(&host, "web-1", &text(&place.invite(&["--name", "web-1"]), "line"));
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
 }

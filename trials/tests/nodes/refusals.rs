@@ -230,6 +230,24 @@ fn a_gateway_that_is_down_is_told_in_good_time_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_clear_no_outranks_an_address_that_nobody_answers_at() {
+    // By default the first one is the host name, which no other machine need know.
+    for dead in ["nowhere.invalid:7443", "127.0.0.1:9"] {
+        let place = Place::new();
+        let live = place.address();
+        succeeded(&place.freehold(&["found", "harbor", "--unprotected", "--advertise", dead, "--advertise", &live]));
+        let _gateway = place.serve();
+        let code = place.code(&[]);
+        succeeded(&place.join("web-1", &code));
+        let output = place.node("web-2", &["join", "--name", "web-2", "--json"], &code);
+        ended(&output, 3, "the invite is used up: all of its 1 uses are spent");
+        assert!(!place.scope("web-2").exists(), "half a scope was left behind");
+        // Nothing hinders another name.
+        succeeded(&place.node("web-2", &["join", "--name", "web-3"], &place.code(&[])));
+    }
+}
+
+#[test]
 fn a_refusal_in_json_carries_its_code() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();

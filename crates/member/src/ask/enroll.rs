@@ -23,7 +23,7 @@ use wire::permit::Ask;
 use wire::tls::Expect;
 use wire::trust::Trust;
 
-use self::joining::{Action, Backoff, Event, Joining, Moment, ROUND};
+use self::joining::{Action, Around, Backoff, Event, Joining, Moment, No, ROUND};
 use crate::ask::error::{AskError, BadAnswer, with_clocks};
 use crate::ask::facts::facts;
 use crate::ask::reach::believe_one_of;
@@ -65,13 +65,13 @@ pub async fn join(
     let mut joining = Joining::begin(fresh, scope.waiting()?.is_some());
     let node = loop {
         let round = Instant::now();
-        let tried = try_join(scope, shown, wish, joining.patience(left()), &mut tell).await;
+        let (tried, around) = ask_around(scope, shown, wish, joining.patience(left()), &mut tell).await;
         let waiting = match &tried {
             Err(AskError::Waits { claim }) => Some(keep_waiting(scope, shown.code, wish, *claim)?),
             _ => None,
         };
         let unused = !scope.path("wish.json").exists();
-        let moment = Moment { left: left(), round: round.elapsed(), unused };
+        let moment = Moment { left: left(), round: round.elapsed(), unused, around };
         let action;
         (joining, action) = joining.step(event(&tried), moment);
         if let (Some(waiting), Action::Ask { tell: true, .. } | Action::Leave { tell: true }) = (&waiting, action) {
@@ -165,25 +165,54 @@ pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, As
     Ok(node)
 }
 
-/// Asks each gateway of the code in turn, until one lets this machine in or says no for all of them.
-async fn try_join(
+/// Asks each gateway of the code in turn, until one lets this machine in or says no for all of them. What one has answered
+/// says more than that another could not be asked.
+async fn ask_around(
     scope: &Scope,
     shown: Shown<'_>,
     wish: &Wish,
     wait: Option<Seconds>,
     tell: &mut impl FnMut(Step<'_>),
-) -> Result<NodeFile, AskError> {
-    let (mut unsure, mut last) = (None, AskError::NoGateway);
+) -> (Result<NodeFile, AskError>, Around) {
+    let (mut no, mut silence, mut other) = (None, None, AskError::NoGateway);
+    let mut around = Around::default();
     for address in &shown.code.gateways {
-        match try_join_at(scope, shown, GatewayAddress::from(address.clone()), wish, wait, tell).await {
-            Ok(node) => return Ok(node),
-            Err(AskError::Call(why)) if why.is_worth_retrying() => unsure = Some(why),
-            Err(why) if is_only_here(&why) => last = why,
-            Err(why) => return Err(why),
+        let tried = try_join_at(scope, shown, GatewayAddress::from(address.clone()), wish, wait, tell).await;
+        let NotIn { why, unsure } = match tried {
+            Ok(node) => return (Ok(node), around),
+            Err(not_in) => not_in,
+        };
+        around.unsure |= unsure;
+        match why {
+            AskError::Call(why) if why.is_worth_retrying() => silence = Some(why),
+            why if !is_only_here(&why) => return (Err(why), around),
+            why if why.refusal().is_some() => no = Some(why),
+            why => other = why,
         }
     }
-    // Whoever could not be asked may be the one that has the right.
-    Err(unsure.map_or(last, AskError::Call))
+    around.silent = silence.is_some();
+    (Err(no.or(silence.map(AskError::Call)).unwrap_or(other)), around)
+}
+
+/// Why a gateway did not let this machine in.
+struct NotIn {
+    why: AskError,
+    /// It may have, and its answer was lost.
+    unsure: bool,
+}
+
+impl<E: Into<AskError>> From<E> for NotIn {
+    fn from(why: E) -> Self {
+        Self { why: why.into(), unsure: false }
+    }
+}
+
+/// Was it asked, and is it open what it did?
+fn may_have_let_in(why: &AskError) -> bool {
+    match why.refusal() {
+        Some(refusal) => No::from(refusal) == No::Unclear,
+        None => matches!(why, AskError::Call(call) if call.is_worth_retrying()),
+    }
 }
 
 /// Another gateway may have the right, or know more.
@@ -211,7 +240,7 @@ async fn try_join_at(
     wish: &Wish,
     wait: Option<Seconds>,
     tell: &mut impl FnMut(Step<'_>),
-) -> Result<NodeFile, AskError> {
+) -> Result<NodeFile, NotIn> {
     let code = shown.code;
     let anchor = Anchor::Code { org: code.org, signers: code.signers_floor, head: code.head_floor };
     let (mut gateway, known) = believe_one_of(&[gateway], &Expect::Pin(code.endpoint_root), None, anchor).await?;
@@ -250,7 +279,8 @@ async fn try_join_at(
     let pending = scope.seat(&principal).pending()?;
     tell(Step::Doing(&format!("proving the invite as `{}`", wish.name)));
     let proven = prove(&mut gateway, shown, &claim, asking, &pending, wait).await;
-    let issued = proven.map_err(|why| with_clocks(why, &gateway, &known))?;
+    let issued =
+        proven.map_err(|why| NotIn { unsure: may_have_let_in(&why), why: with_clocks(why, &gateway, &known) })?;
 
     let admitted = asking.check_admission(&issued)?;
     if admitted.claim != claim {

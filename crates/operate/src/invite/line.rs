@@ -17,6 +17,10 @@ use crate::trust::versions::{endpoint_roots_pem, outside_in_use};
 pub(crate) const JOIN_SH: &[u8] = include_bytes!("../../assets/join.sh");
 pub(crate) const JOIN_PS1: &[u8] = include_bytes!("../../assets/join.ps1");
 
+/// No script of ours is as long, and no more is taken from whoever answers.
+const SCRIPT_BYTES: usize = 100_000;
+const _: () = assert!(JOIN_SH.len() < SCRIPT_BYTES && JOIN_PS1.len() < SCRIPT_BYTES);
+
 /// Where cloud-init leaves the code and what runs with it: gone when the machine starts again.
 const CLOUD_FOLDER: &str = "/run/freehold";
 
@@ -125,6 +129,19 @@ fn urls(sources: &[Source]) -> Vec<&str> {
     sources.iter().map(|source| source.url.as_str()).collect()
 }
 
+/// Shell: brings `join.sh` from the first of these that gives what hashes to `$h`, and leaves `good` if one did, `whole` if
+/// somebody gave all of something else. Whoever answers is asked: what it gives counts by its hash alone. Every byte
+/// passes through `dd`, which ends after so many, also where nobody said how many will come.
+fn fetch_script(urls: &str) -> String {
+    format!(
+        "for u in {urls}; do for f in curl wget; do {{ if [ $f = curl ]; then curl -qfsSk -m 300 \"$u/v1/file/$h\"; else wget \
+         -qO- -T 60 --no-check-certificate \"$u/v1/file/$h\"; fi && echo 1 >whole; }} | {{ dd bs=1 count={SCRIPT_BYTES} \
+         of=join.sh; dd bs=1 count=1 of=more; }} 2>/dev/null || :; if (sha256sum join.sh || shasum -a 256 join.sh || digest \
+         -a sha256 join.sh || openssl dgst -sha256 join.sh) 2>/dev/null | grep -q $h; then echo 1 >good; break 2; fi; \
+         [ ! -s more ] || echo 1 >whole; done; done"
+    )
+}
+
 impl JoinLine<'_> {
     /// Can it bring the agent along?
     pub fn installs(&self) -> bool {
@@ -158,17 +175,13 @@ impl JoinLine<'_> {
         let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
         let sources = self.sources();
         let Some(kit) = self.kit.filter(|_| !sources.is_empty()) else { return format!("freehold-node join{name}") };
-        // Whoever answers is asked: what it gives counts by its hash alone.
-        let fetch = "curl -qfsSk -m 300 --max-filesize 1000000 -o join.sh \"$u/v1/file/$h\" || wget -qO join.sh --no-check-certificate \"$u/v1/file/$h\"";
         let mut steps: Vec<String> =
             ["set -e", "d=$(mktemp -d)", "trap 'cd /; rm -rf \"$d\"' 0", "cd \"$d\""].map(str::to_owned).into();
         steps.push(format!("h={}", kit.script));
-        let urls = urls(&sources).join(" ");
-        steps.push(format!("for u in {urls}; do {{ {fetch}; }} && break; rm -f join.sh; done"));
-        steps.push(format!("[ -s join.sh ] || {{ echo 'freehold: {NO_SCRIPT}' >&2; exit 1; }}"));
+        steps.push(fetch_script(&urls(&sources).join(" ")));
         steps.push(format!(
-            "(sha256sum join.sh || shasum -a 256 join.sh || digest -a sha256 join.sh || openssl dgst -sha256 join.sh) \
-             2>/dev/null | grep -q $h || {{ echo 'freehold: {OTHER_SCRIPT}' >&2; exit 3; }}"
+            "[ -s good ] || [ ! -s whole ] || {{ echo 'freehold: {OTHER_SCRIPT}' >&2; exit 3; }}; [ -s good ] || {{ echo \
+             'freehold: {NO_SCRIPT}' >&2; exit 1; }}"
         ));
         steps.push(format!("sh join.sh{} --agents {}{name}", words(&sources), kit.release.list));
         steps.join(and)
@@ -180,11 +193,11 @@ impl JoinLine<'_> {
         let (first, gateways) = (&sources.first()?.url, urls(&sources).join(","));
         let name = self.name.map(|name| format!(" -Name '{name}'")).unwrap_or_default();
         let mut line = Zeroizing::new(String::new());
-        // Writing into a string cannot fail.
+        // Writing into a string cannot fail. An older curl knows no bound but the time and the rate: 6 MB.
         let _ = write!(
             line,
             "'{}' | & {{ $h = '{}'; $f = Join-Path ([IO.Path]::GetTempPath()) ([Guid]::NewGuid().ToString() + '.ps1'); \
-             try {{ curl.exe -fsSko $f ('{first}/v1/file/' + $h); if (-not (Test-Path $f)) {{ throw 'freehold: {NO_SCRIPT}' }}; \
+             try {{ curl.exe -qfsSk -m 60 --limit-rate 100k --max-filesize {SCRIPT_BYTES} -o $f ('{first}/v1/file/' + $h); if (-not (Test-Path $f)) {{ throw 'freehold: {NO_SCRIPT}' }}; \
              if ((Get-FileHash $f -Algorithm SHA256).Hash -ne $h) {{ throw 'freehold: {OTHER_SCRIPT}' }}; $input | powershell.exe -NoProfile \
              -ExecutionPolicy Bypass -File $f -Gateway '{gateways}' -Root '{}' -Agents {}{name} }} finally {{ Remove-Item $f \
              -ErrorAction SilentlyContinue }} }}",

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use trials::place::{Place, Running, ended, mode, output, stderr, stdout, succeeded, text};
+use trials::shelf::{Credential, Shelf, Way};
 
 use super::{agent, mach_o, made_up};
 
@@ -43,7 +44,7 @@ fn only(place: &Place, name: &str, programs: &[&str]) -> String {
     folder.to_string_lossy().into_owned()
 }
 
-const BASE: [&str; 6] = ["sh", "mktemp", "rm", "grep", "cat", "env"];
+const BASE: [&str; 7] = ["sh", "mktemp", "rm", "grep", "cat", "env", "dd"];
 
 #[test]
 fn the_line_runs_in_every_shell_with_either_download_and_each_hash_tool() {
@@ -91,6 +92,41 @@ fn a_line_that_nobody_answers_accuses_nobody() {
     let mut command = Command::new("dash");
     command.args(["-c", &line]);
     ended(&output(command), 1, "nobody gave the script that this line names");
+}
+
+/// Asks these servers in the place of the gateway, with one fetcher, and may write 200 KB into a file.
+fn ask(place: &Place, line: &str, shelves: &[&Shelf], fetcher: &str) -> std::process::Output {
+    let urls = shelves.iter().map(|shelf| shelf.url()).collect::<Vec<_>>().join(" ");
+    let line = line.replace(&format!("for u in https://{};", place.address()), &format!("for u in {urls};"));
+    assert!(line.contains(&urls), "{line}");
+    let path = only(place, &format!("asks-by-{fetcher}"), &[&BASE[..], &[fetcher, "sha256sum", "dash"]].concat());
+    let mut command = Command::new("dash");
+    command.args(["-c", &format!("ulimit -f 400; {line}")]).env("PATH", path);
+    output(command)
+}
+
+#[test]
+fn a_script_without_an_end_is_ended_and_the_next_gateway_is_asked() {
+    let (place, _gateway) = released();
+    let line = line_for(&place, TELLS);
+    for fetcher in ["curl", "wget"] {
+        let [bad, good] = [(); 2].map(|()| Shelf::serve(&Credential::make()));
+        let ways = [
+            (Way::Endless, 3, "the script is not the one"),
+            (Way::Instead(b"exit 0\n".into()), 3, "the script is not the one"),
+            (Way::Nowhere, 1, "nobody gave the script"),
+        ];
+        // wget goes on by itself where it was cut.
+        let cut = (fetcher == "curl").then_some((Way::CutAfter(9), 1, "nobody gave the script"));
+        for (way, exit, why) in ways.into_iter().chain(cut) {
+            bad.put(TELLS.as_bytes(), way.clone());
+            good.put(TELLS.as_bytes(), Way::Nowhere);
+            ended(&ask(&place, &line, &[&bad, &good], fetcher), exit, why);
+            good.put(TELLS.as_bytes(), Way::AsItIs);
+            let told = ask(&place, &line, &[&bad, &good], fetcher);
+            assert!(stdout(&told).starts_with("told: --gateway"), "{fetcher} {way:?}: {}", stderr(&told));
+        }
+    }
 }
 
 #[test]

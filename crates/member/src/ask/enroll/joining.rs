@@ -28,7 +28,7 @@ pub(super) struct Joining {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Heard {
     Nothing,
-    /// Something may have been answered, and was lost: it is not known what was spent.
+    /// One was asked, and its answer was lost: it is not known what was spent.
     Unsure,
     /// A person must approve it: heard in an earlier run, or in this one, which has `told` so.
     Waits {
@@ -57,6 +57,8 @@ pub(super) enum No {
     NameTaken,
     /// The invite is over, and with it the wait.
     InviteOver,
+    /// Not at this gateway, or not as it stands: another may have the right.
+    NotHere,
     /// In which nothing was spent.
     Clear,
     /// Leaves open what happened.
@@ -69,6 +71,11 @@ impl From<&Refusal> for No {
             Refusal::Denied => Self::Denied,
             Refusal::NameTaken { .. } => Self::NameTaken,
             Refusal::InviteExpired { .. } | Refusal::InviteRevoked | Refusal::InviteUsedUp { .. } => Self::InviteOver,
+            Refusal::InviteNotHere
+            | Refusal::NoMandate
+            | Refusal::HeadStale { .. }
+            | Refusal::LedgerBehind
+            | Refusal::Restored => Self::NotHere,
             Refusal::Busy { .. } | Refusal::Failed { .. } | Refusal::Waiting | Refusal::AwaitingApproval { .. } => {
                 Self::Unclear
             }
@@ -86,6 +93,16 @@ pub(super) struct Moment {
     pub round: Duration,
     /// The keys in the folder were shown to nobody.
     pub unused: bool,
+    pub around: Around,
+}
+
+/// What else came of asking each gateway in turn, beside what is told of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Around {
+    /// One could not be asked, or wants to be asked later, and none spoke for all of them.
+    pub silent: bool,
+    /// One was asked, and its answer was lost: it may have let this machine in.
+    pub unsure: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,22 +141,31 @@ impl Joining {
     }
 
     pub(super) fn step(mut self, event: Event, moment: Moment) -> (Self, Action) {
+        if moment.around.unsure && self.heard == Heard::Nothing {
+            self.heard = Heard::Unsure;
+        }
         let action = match event {
             Event::Admitted => Action::ComeBack,
             Event::Waits => self.hear_that_it_waits(moment),
-            Event::Lost => match self.backoff.next(self.waits() && !moment.left.is_zero()) {
-                Some(after) => {
-                    if self.heard == Heard::Nothing {
-                        self.heard = Heard::Unsure;
-                    }
-                    Action::Ask { after, tell: false }
-                }
-                None => self.give_up(None, moment),
-            },
+            Event::Lost => self.ask_later(None, moment),
+            Event::Refused(no) if self.is_open(no, moment.around) => self.ask_later(Some(no), moment),
             Event::Refused(no) => self.give_up(Some(no), moment),
             Event::Failed => self.give_up(None, moment),
         };
         (self, action)
+    }
+
+    /// A clear no outranks that another gateway is silent, unless the silent one may have the right, or may have let this
+    /// machine in.
+    fn is_open(&self, no: No, around: Around) -> bool {
+        around.silent && (no == No::NotHere || self.heard == Heard::Unsure && no != No::Denied)
+    }
+
+    fn ask_later(&mut self, no: Option<No>, moment: Moment) -> Action {
+        match self.backoff.next(self.waits() && !moment.left.is_zero()) {
+            Some(after) => Action::Ask { after, tell: false },
+            None => self.give_up(no, moment),
+        }
     }
 
     fn hear_that_it_waits(&mut self, moment: Moment) -> Action {

@@ -4,7 +4,13 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const NOS: [No; 5] = [No::Denied, No::NameTaken, No::InviteOver, No::Clear, No::Unclear];
+const NOS: [No; 6] = [No::Denied, No::NameTaken, No::InviteOver, No::NotHere, No::Clear, No::Unclear];
+/// One gateway alone, one beside a silent one, and one beside one that may have let it in.
+const AROUND: [Around; 3] = [
+    Around { silent: false, unsure: false },
+    Around { silent: true, unsure: false },
+    Around { silent: true, unsure: true },
+];
 
 /// What is tried.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +49,7 @@ struct Course {
     shown: bool,
     event: Event,
     round: Duration,
+    around: Around,
 }
 
 /// What a run comes to, with the scene that it leaves.
@@ -89,18 +96,22 @@ impl Scene {
     fn courses(&self) -> Vec<Course> {
         let wait = self.run.patience(self.left).map_or(Duration::ZERO, |wait| Duration::from_secs(wait.0));
         assert!(wait <= self.left.max(Duration::from_secs(ROUND.0)));
-        let course = |shown, event, round| Course { shown, event, round };
-        let at_once = |shown, event| course(shown, event, Duration::ZERO);
-        let mut all = vec![at_once(true, Event::Admitted), at_once(false, Event::Lost)];
+        let [alone, beside, unsure] = AROUND;
+        let course = |shown, event, round, around| Course { shown, event, round, around };
+        let at_once = |shown, event, around| course(shown, event, Duration::ZERO, around);
+        let mut all = vec![at_once(true, Event::Admitted, alone), at_once(false, Event::Lost, beside)];
         for round in [Duration::ZERO, wait] {
-            all.extend([course(true, Event::Waits, round), course(true, Event::Lost, round)]);
+            all.extend([course(true, Event::Waits, round, alone), course(true, Event::Lost, round, unsure)]);
         }
         let ends = NOS.map(Event::Refused).into_iter().chain([Event::Failed]);
-        all.extend(ends.flat_map(|event| [at_once(true, event), at_once(false, event)]));
+        all.extend(ends.flat_map(|event| [at_once(true, event, alone), at_once(false, event, alone)]));
+        for no in [No::InviteOver, No::NotHere, No::Clear] {
+            all.extend([beside, unsure].map(|around| at_once(true, Event::Refused(no), around)));
+        }
         all
     }
 
-    fn after(&self, play: Play, Course { shown, event, round }: Course) -> (Self, Option<End>) {
+    fn after(&self, play: Play, Course { shown, event, round, around }: Course) -> (Self, Option<End>) {
         let mut next = Self { rounds: self.rounds + 1, ..self.clone() };
         let spent = |left: Duration, by: Duration| play.patience.map_or(left, |_| left.saturating_sub(by));
         if shown {
@@ -113,15 +124,16 @@ impl Scene {
                 self.remembered.is_none() || self.remembered == key,
                 "another key than the one that was begun with"
             );
-            if matches!(event, Event::Waits | Event::Lost | Event::Admitted | Event::Refused(No::Unclear)) {
+            if around.unsure || matches!(event, Event::Waits | Event::Admitted | Event::Refused(No::Unclear)) {
                 next.remembered = key;
             }
         }
         next.waiting |= event == Event::Waits;
         next.left = spent(next.left, round);
         let action;
-        (next.run, action) = self.run.step(event, Moment { left: next.left, round, unused: !next.shown });
-        next.check(self, event, action, round);
+        let moment = Moment { left: next.left, round, unused: !next.shown, around };
+        (next.run, action) = self.run.step(event, moment);
+        next.check(self, event, action, moment);
         match action {
             Action::ComeBack => (next, Some(End::Member)),
             Action::Ask { after, tell } => {
@@ -147,7 +159,7 @@ impl Scene {
     }
 
     /// The laws of one step.
-    fn check(&mut self, before: &Self, event: Event, action: Action, round: Duration) {
+    fn check(&mut self, before: &Self, event: Event, action: Action, Moment { round, around, .. }: Moment) {
         match (event, action) {
             (Event::Admitted, Action::ComeBack) => {}
             (Event::Waits, Action::Ask { after, tell }) => {
@@ -161,8 +173,9 @@ impl Scene {
                 assert_eq!(tell, !before.told);
                 assert!(before.waiting && self.left.is_zero(), "nobody leaves early, nor before it told of itself");
             }
-            (Event::Lost, Action::Ask { after, tell }) => {
-                assert!(!tell);
+            (Event::Lost | Event::Refused(_), Action::Ask { after, tell }) => {
+                let open = event == Event::Lost || event == Event::Refused(No::NotHere) || self.remembered.is_some();
+                assert!(!tell && around.silent && open, "a clear no outranks a silence");
                 let usual = before.paused.map_or(FIRST_PAUSE, |paused| (paused * 2).min(LONGEST_PAUSE));
                 assert_eq!(after, usual, "each pause is twice the last one, up to a bound");
                 (self.lost, self.paused) = (before.lost + 1, Some(after));
@@ -231,10 +244,35 @@ fn a_machine_whose_owner_does_not_wait() {
 #[test]
 fn who_waits_for_a_person_goes_on_while_no_gateway_answers() {
     let (mut run, mut asked) = (Joining::begin(false, true), Duration::ZERO);
-    let moment = Moment { left: Duration::from_secs(ROUND.0), round: Duration::ZERO, unused: false };
+    let moment = Moment { left: Duration::from_secs(ROUND.0), round: Duration::ZERO, unused: false, around: AROUND[1] };
     for _ in 0..100 {
         let (next, Action::Ask { after, .. }) = run.step(Event::Lost, moment) else { panic!("gave up") };
         (run, asked) = (next, asked + after);
     }
     assert!(asked > LONGEST_PAUSE * 90);
+}
+
+#[test]
+fn a_clear_no_from_one_gateway_outranks_the_silence_of_another_and_leaves_nothing() {
+    let moment = |around| Moment { left: Duration::ZERO, round: Duration::ZERO, unused: false, around };
+    let [_, beside, unsure] = AROUND;
+    for no in [No::InviteOver, No::Clear] {
+        let (_, action) = Joining::begin(true, false).step(Event::Refused(no), moment(beside));
+        assert_eq!(action, Action::GiveUp { wipe: true, in_vain: false }, "{no:?}");
+        // It may be used up by this very machine: the other one is asked again.
+        let (mut run, action) = Joining::begin(true, false).step(Event::Refused(no), moment(unsure));
+        assert!(matches!(action, Action::Ask { .. }), "{no:?}");
+        let mut last = action;
+        while let Action::Ask { .. } = last {
+            (run, last) = run.step(Event::Refused(no), moment(beside));
+        }
+        assert_eq!(last, Action::GiveUp { wipe: false, in_vain: false }, "{no:?}");
+    }
+    // One that has no right says nothing of who has it.
+    let (mut run, mut action) = Joining::begin(true, false).step(Event::Refused(No::NotHere), moment(beside));
+    assert!(matches!(action, Action::Ask { .. }));
+    while let Action::Ask { .. } = action {
+        (run, action) = run.step(Event::Refused(No::NotHere), moment(beside));
+    }
+    assert_eq!(action, Action::GiveUp { wipe: true, in_vain: false });
 }
