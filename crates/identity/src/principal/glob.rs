@@ -13,6 +13,26 @@ pub struct NameGlob(String);
 #[error("`{0}` is not a name pattern: use a-z, 0-9, `-` and `*`")]
 pub struct BadGlob(String);
 
+/// How many steps of comparing may still be taken. Two patterns of many stars take thousands.
+#[derive(Debug)]
+pub struct Effort(u32);
+
+/// Whoever wrote these patterns can say the same with fewer stars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it takes too long to say whether these patterns share a name")]
+pub struct TooHard;
+
+impl Effort {
+    pub const fn of(steps: u32) -> Self {
+        Self(steps)
+    }
+
+    fn step(&mut self) -> Result<(), TooHard> {
+        self.0 = self.0.checked_sub(1).ok_or(TooHard)?;
+        Ok(())
+    }
+}
+
 impl NameGlob {
     /// Does it say nothing about names?
     pub fn is_any(&self) -> bool {
@@ -31,17 +51,25 @@ impl NameGlob {
 
     /// A shortest name that fits both, if there is one.
     pub fn shared_name(&self, other: &Self) -> Option<String> {
+        // No pair takes as many.
+        self.shared_name_within(other, &mut Effort(u32::MAX)).unwrap_or_default()
+    }
+
+    /// The same for somebody who compares many patterns of somebody else.
+    pub fn shared_name_within(&self, other: &Self, effort: &mut Effort) -> Result<Option<String>, TooHard> {
+        effort.step()?;
         for (one, two) in [(self, other), (other, self)] {
             if !one.0.contains('*') {
-                return (two.matches(&one.0) && one.0.parse::<NodeName>().is_ok()).then(|| one.0.clone());
+                return Ok((two.matches(&one.0) && one.0.parse::<NodeName>().is_ok()).then(|| one.0.clone()));
             }
         }
         // Most pairs differ in what they begin or end with.
         let (one, two) = (self.0.as_bytes(), other.0.as_bytes());
         if apart(one.iter().zip(two)) || apart(one.iter().rev().zip(two.iter().rev())) {
-            return None;
+            return Ok(None);
         }
-        Search { one, two, steps: Vec::new(), seen: vec![false; (one.len() + 1) * (two.len() + 1) * 3] }.shortest()
+        let seen = vec![false; (one.len() + 1) * (two.len() + 1) * 3];
+        Search { one, two, steps: Vec::new(), seen, effort }.shortest()
     }
 }
 
@@ -80,6 +108,7 @@ struct Search<'g> {
     two: &'g [u8],
     steps: Vec<Step>,
     seen: Vec<bool>,
+    effort: &'g mut Effort,
 }
 
 /// How far a name has come in each pattern.
@@ -95,41 +124,42 @@ struct Step {
 }
 
 impl Search<'_> {
-    fn shortest(mut self) -> Option<String> {
+    fn shortest(mut self) -> Result<Option<String>, TooHard> {
         let mut level = Vec::new();
-        self.reach(&mut level, Step { one: 0, two: 0, last: 0, from: None, letter: None });
+        self.reach(&mut level, Step { one: 0, two: 0, last: 0, from: None, letter: None })?;
         // A name has at most 63 letters.
         for _ in 0..=63 {
-            self.skip_stars(&mut level);
+            self.skip_stars(&mut level)?;
             let ends = |step: &Step| {
                 step.one == self.one.len() && step.two == self.two.len() && step.last.is_ascii_alphanumeric()
             };
             if let Some(at) = level.iter().copied().find(|at| self.steps.get(*at).is_some_and(ends)) {
-                return Some(self.spell(at));
+                return Ok(Some(self.spell(at)));
             }
             let mut next = Vec::new();
             for at in level {
                 if let Some(step) = self.take_letter(at) {
-                    self.reach(&mut next, step);
+                    self.reach(&mut next, step)?;
                 }
             }
             level = next;
         }
-        None
+        Ok(None)
     }
 
     /// A star may stand for nothing.
-    fn skip_stars(&mut self, level: &mut Vec<usize>) {
+    fn skip_stars(&mut self, level: &mut Vec<usize>) -> Result<(), TooHard> {
         let mut nth = 0;
         while let Some((at, step)) = level.get(nth).and_then(|at| Some((*at, *self.steps.get(*at)?))) {
             if self.one.get(step.one) == Some(&b'*') {
-                self.reach(level, Step { one: step.one + 1, from: Some(at), letter: None, ..step });
+                self.reach(level, Step { one: step.one + 1, from: Some(at), letter: None, ..step })?;
             }
             if self.two.get(step.two) == Some(&b'*') {
-                self.reach(level, Step { two: step.two + 1, from: Some(at), letter: None, ..step });
+                self.reach(level, Step { two: step.two + 1, from: Some(at), letter: None, ..step })?;
             }
             nth += 1;
         }
+        Ok(())
     }
 
     fn take_letter(&self, at: usize) -> Option<Step> {
@@ -151,7 +181,7 @@ impl Search<'_> {
         })
     }
 
-    fn reach(&mut self, level: &mut Vec<usize>, step: Step) {
+    fn reach(&mut self, level: &mut Vec<usize>, step: Step) -> Result<(), TooHard> {
         let kind = match step.last {
             0 => 0,
             b'-' => 1,
@@ -160,9 +190,11 @@ impl Search<'_> {
         let state = (step.one * (self.two.len() + 1) + step.two) * 3 + kind;
         if let Some(seen) = self.seen.get_mut(state).filter(|seen| !**seen) {
             *seen = true;
+            self.effort.step()?;
             level.push(self.steps.len());
             self.steps.push(step);
         }
+        Ok(())
     }
 
     fn spell(&self, at: usize) -> String {
@@ -246,6 +278,17 @@ mod tests {
         let long = format!("{}*", "a".repeat(62));
         assert_eq!(shared(&long, "*b"), Some(format!("{}b", "a".repeat(62))));
         assert_eq!(shared(&long, "*bb"), None, "a name has 63 letters at most");
+    }
+
+    #[test]
+    fn comparing_ends_when_the_effort_does() {
+        let globs = [format!("{}*", "*a".repeat(31)), format!("{}*", "*b".repeat(31))];
+        let [one, two] = globs.map(|glob| glob.parse::<NameGlob>().unwrap());
+        let mut effort = Effort::of(1_000_000);
+        assert_eq!(one.shared_name_within(&two, &mut effort).unwrap().unwrap().len(), 62);
+        let Effort(left) = effort;
+        assert!(left > 1_000_000 - 20_000, "{left}");
+        assert_eq!(one.shared_name_within(&two, &mut Effort::of(100)), Err(TooHard));
     }
 
     /// Every name of these letters that is no longer than two small patterns can ask for.

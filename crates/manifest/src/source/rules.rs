@@ -3,24 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use identity::principal::glob::NameGlob;
+use identity::principal::glob::{Effort, NameGlob, TooHard};
 use identity::principal::{Host, Name};
 
 use super::build::Spots;
-use super::place::{Notes, Spot, error, error_about, warning};
+use super::place::{Draft, Notes, Spot, error, error_about, warning};
 use super::reach::Reach;
 use super::tunnels;
 use crate::fleet::{At, Fleet, MachineSpec, ROLE_OPERATOR};
 use crate::stored::Confirm;
 
+/// Steps of comparing all patterns with each other: less than a second. Ten thousand classes that begin differently take as
+/// many.
+const COMPARING: u32 = 5_000_000;
+
 pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     let reach = Reach::of(fleet);
-    disjoint_classes(notes, spots);
+    let mut effort = Effort::of(COMPARING);
+    disjoint_classes(notes, spots, &mut effort);
     nodes_outside_classes(notes, spots);
     addresses(notes, fleet, spots);
     listeners(notes, fleet, spots);
     tunnels::ports(notes, fleet, spots);
-    patterns(notes, fleet, spots);
+    patterns(notes, fleet, spots, &mut effort);
     if notes.has_heard_all() {
         relays(notes, fleet, spots);
         reachable(notes, fleet, spots, &reach);
@@ -37,7 +42,7 @@ pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
 }
 
 /// A name or host name that somebody claims proves nothing: such machines provide nothing and speak for nobody.
-fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, effort: &mut Effort) {
     for (name, invite) in &fleet.invites {
         let Some(at) = spots.names.invites.get(name).copied() else { continue };
         if invite.names.iter().any(NameGlob::is_any) {
@@ -49,11 +54,11 @@ fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
             fleet.services.values().any(|it| it.at.iter().any(here))
                 || fleet.users.values().any(|it| it.nodes.iter().any(here))
         };
-        let shared = |class: &&Name| {
-            let names = fleet.classes.get(*class).into_iter().flat_map(|class| &class.names);
-            names.into_iter().any(|glob| invite.names.iter().any(|own| own.shared_name(glob).is_some()))
+        let served = match served_class(fleet, &invite.names, serves, effort) {
+            Ok(served) => served,
+            Err(TooHard) => return notes.push(too_hard(at)),
         };
-        if let Some(class) = fleet.classes.keys().filter(shared).find(|class| serves(class)) {
+        if let Some(class) = served {
             let message =
                 format!("the pattern `{name}` lets in machines of the class `{class}`, which has services or users");
             let draft = error(at, message);
@@ -64,6 +69,28 @@ fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
             );
         }
     }
+}
+
+/// The first class that serves and that a machine of such a name may be in.
+fn served_class<'f>(
+    fleet: &'f Fleet,
+    names: &[NameGlob],
+    serves: impl Fn(&Name) -> bool,
+    effort: &mut Effort,
+) -> Result<Option<&'f Name>, TooHard> {
+    for (class, spec) in &fleet.classes {
+        for (glob, own) in spec.names.iter().flat_map(|glob| names.iter().map(move |own| (glob, own))) {
+            if own.shared_name_within(glob, effort)?.is_some() && serves(class) {
+                return Ok(Some(class));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn too_hard(at: Spot) -> Draft {
+    let draft = error(at, "it takes too long to say which names fit this pattern and all those before it");
+    draft.hint("use fewer `*`, or let patterns begin differently: `web-*`, `db-*`")
 }
 
 /// The patterns of all classes by what stands before their first `*`: two can share a name only if one beginning goes on
@@ -102,14 +129,21 @@ impl<'a> Beginnings<'a> {
 }
 
 /// A node takes what its class says only if there is one such class.
-fn disjoint_classes(notes: &mut Notes<'_>, spots: &Spots) {
+fn disjoint_classes(notes: &mut Notes<'_>, spots: &Spots, effort: &mut Effort) {
     let (mut reported, beginnings) = (BTreeSet::new(), Beginnings::of(&spots.globs));
     for (nth, (class, glob, at)) in spots.globs.iter().enumerate() {
         for (earlier, other, first) in beginnings.rivals(nth, &Beginnings::beginning(glob)) {
+            if notes.is_crowded() {
+                return;
+            }
             if earlier == class || reported.contains(&(earlier, class)) {
                 continue;
             }
-            if let Some(name) = glob.shared_name(other) {
+            let shared = match glob.shared_name_within(other, effort) {
+                Ok(shared) => shared,
+                Err(TooHard) => return notes.push(too_hard(*at)),
+            };
+            if let Some(name) = shared {
                 reported.insert((earlier, class));
                 let message = format!("the classes `{earlier}` and `{class}` overlap: `{name}` would be in both");
                 let draft = error(*at, message).also(*first, format!("`{other}` is here"));

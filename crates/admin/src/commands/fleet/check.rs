@@ -106,6 +106,7 @@ pub fn fleet_failure(doing: &str, why: &FleetError) -> Failure {
         FleetError::LeadsOut(_) => "put the file itself there: a fleet is one folder",
         FleetError::TooMany(_) | FleetError::TooLarge(_) => "name the fleet's own folder: freehold check DIR",
         FleetError::OddName(_) => "rename the file",
+        FleetError::NotAFile(_) => "rename it, or put a file there",
         FleetError::AlreadyThere(_) => {
             "name an empty folder, or edit what is there; look at it with: freehold check DIR"
         }

@@ -329,3 +329,24 @@ fn json_that_yaml_cannot_hold_is_refused_and_not_misread() {
     assert!(told.starts_with("more.json:1:"), "{told}");
     assert!(told.contains("not YAML"), "{told}");
 }
+
+/// 400 classes, each with such a pattern.
+fn classes(pattern: impl Fn(usize) -> String) -> String {
+    with(&format!(
+        "classes:\n{}",
+        (0..400).map(|nth| format!("  c{nth}: {{match: '{}'}}\n", pattern(nth))).collect::<String>()
+    ))
+}
+
+#[test]
+fn patterns_of_many_stars_do_not_keep_anybody_waiting() {
+    let stars = |nth: usize| (0..31).map(|at| if nth >> (at % 9) & 1 == 0 { "*a" } else { "*b" }).collect::<String>();
+    let told = classes(|nth| format!("{}*", stars(nth)));
+    assert!(told.contains("overlap: "), "{told}");
+    // Whether these share a name is hard to say: no name has room for two of them, unless they fit into each other.
+    let letter = |nth: usize, at: usize| if (nth * 31 + at * at * 7) >> (at % 8) & 1 == 0 { 'a' } else { 'b' };
+    let told = classes(|nth| format!("*{}*", (0..50).map(|at| letter(nth, at)).collect::<String>()));
+    let hard: Vec<&str> = told.lines().filter(|line| line.contains("takes too long")).collect();
+    assert!(matches!(hard[..], [line] if line.starts_with("more.yaml:")), "{hard:?}");
+    assert!(told.contains("hint: use fewer `*`, or let patterns begin differently: `web-*`, `db-*`"), "{told}");
+}

@@ -28,6 +28,9 @@ pub enum FleetError {
         #[source]
         source: io::Error,
     },
+    /// A pipe would keep its reader waiting; whoever named it so meant a file.
+    #[error("`{}` is named like a file of the fleet, and is none", .0.display())]
+    NotAFile(PathBuf),
     #[error("`{}` leads out of the fleet's folder", .0.display())]
     LeadsOut(PathBuf),
     #[error("the name of `{}` is not UTF-8", .0.display())]
@@ -76,7 +79,7 @@ impl FleetFolder {
     }
 
     /// The files that are the fleet, in the order of their names. What begins with a dot is not looked at, nor is
-    /// `files/`; links to folders are not followed.
+    /// `files/`; links to folders are not followed. What is named like a file of the fleet must be one.
     pub fn sources(&self) -> Result<Vec<SourceFile>, FleetError> {
         let mut found = Vec::new();
         let (mut entries, mut bytes) = (0, 0);
@@ -94,7 +97,8 @@ impl FleetFolder {
                 if kind.is_dir() {
                     folders.push((name, depth + 1));
                 } else if source::is_source(&name) {
-                    let Some(content) = self.content(&name, MAX_FILE_BYTES)? else { continue };
+                    let content =
+                        self.content(&name, MAX_FILE_BYTES)?.ok_or_else(|| FleetError::NotAFile(entry.path()))?;
                     bytes += content.len();
                     if bytes > MAX_BYTES {
                         return Err(FleetError::TooLarge(self.root.clone()));

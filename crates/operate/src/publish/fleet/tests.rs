@@ -49,6 +49,25 @@ fn links_stay_within_the_folder_or_are_refused() {
 }
 
 #[test]
+fn what_is_named_like_a_file_of_the_fleet_must_be_one() {
+    let (_folder, fleet) = scene(&[("a.yaml", "a"), ("d/b.yaml", "b")]);
+    let there = |name: &str| fleet.root().join(name);
+    let refused = |name: &str| {
+        assert!(matches!(fleet.sources(), Err(FleetError::NotAFile(path)) if path == there(name)), "{name}");
+        fs::remove_file(there(name)).unwrap();
+    };
+    let made = std::process::Command::new("mkfifo").arg(there("pipe.yaml")).status().unwrap();
+    assert!(made.success());
+    refused("pipe.yaml");
+    let socket = std::os::unix::net::UnixListener::bind(there("socket.yml")).unwrap();
+    refused("socket.yml");
+    drop(socket);
+    symlink("d", there("link.json")).unwrap();
+    refused("link.json");
+    assert_eq!(fleet.sources().unwrap().len(), 2);
+}
+
+#[test]
 fn a_folder_that_is_no_fleet_ends_in_words() {
     let (_folder, fleet) = scene(&[("big.yaml", &"#".repeat(MAX_FILE_BYTES + 10))]);
     let complaints = fleet.read(&[]).unwrap().unwrap_err();
