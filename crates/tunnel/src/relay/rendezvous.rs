@@ -20,8 +20,18 @@ const WAITING: usize = 4_096;
 const LATELY: Duration = Duration::from_secs(30);
 
 /// Nodes that wait here.
-#[derive(Debug, Default)]
-pub(crate) struct Rendezvous(Mutex<HashMap<NodeName, Queue>>);
+#[derive(Debug)]
+pub(crate) struct Rendezvous {
+    nodes: Mutex<HashMap<NodeName, Queue>>,
+    /// Of nodes that have waited before that, nothing is known.
+    since: Instant,
+}
+
+impl Default for Rendezvous {
+    fn default() -> Self {
+        Self { nodes: Mutex::default(), since: Instant::now() }
+    }
+}
 
 /// Of one node: either connections wait for callers, or callers for connections.
 #[derive(Debug)]
@@ -64,8 +74,7 @@ impl Rendezvous {
         if peer.principal().kind() != PrincipalKind::Node || in_all >= WAITING {
             return None;
         }
-        let new = || Queue { waiting: VecDeque::new(), callers: FairQueue::default(), last: now };
-        let own = nodes.entry(peer.node().clone()).or_insert_with(new);
+        let own = nodes.entry(peer.node().clone()).or_insert_with(|| Queue::seen(now));
         if own.waiting.len() >= WAITING_OF_ONE {
             return None;
         }
@@ -79,6 +88,10 @@ impl Rendezvous {
     /// The one that came last is the likeliest to be there.
     pub(crate) fn take(&self, node: &NodeName, caller: &NodeName) -> Lookup {
         let (mut nodes, now) = (self.nodes(), Instant::now());
+        // After a start, those who waited here before come back within seconds.
+        if now.duration_since(self.since) < LATELY && nodes.len() < WAITING {
+            nodes.entry(node.clone()).or_insert_with(|| Queue::seen(self.since));
+        }
         let Some(queue) = nodes.get_mut(node) else { return Lookup::Nothing };
         match (queue.is_of_use(now), queue.waiting.pop_back()) {
             (_, Some(waiting)) => Lookup::Waiting(waiting),
@@ -93,11 +106,15 @@ impl Rendezvous {
     }
 
     fn nodes(&self) -> MutexGuard<'_, HashMap<NodeName, Queue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Queue {
+    fn seen(last: Instant) -> Self {
+        Self { waiting: VecDeque::new(), callers: FairQueue::default(), last }
+    }
+
     /// After those that are gone are forgotten.
     fn is_of_use(&mut self, now: Instant) -> bool {
         self.waiting.retain(|one| !one.wanted.is_closed());
