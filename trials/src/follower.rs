@@ -27,8 +27,6 @@ use crate::machine::Machine;
 pub enum Event {
     /// It holds this head, checked, with its listing and its manifest.
     Took { head: u64, at: Instant },
-    /// The gateway has its report about this head.
-    Told { head: u64, at: Instant },
     /// The gateway has its word that it goes by these roots, and that its SVID leads to these.
     Trusts { node: usize, trust: Box<TrustTold>, at: Instant },
     /// No gateway was known by its root any more: it read the roots of now from whoever answered, and checked them.
@@ -76,16 +74,11 @@ impl Follower {
         let mut told = 0;
         loop {
             let version = self.hearing.known.head.head.version;
+            // What it has to say goes with the question that waits.
             let report = (told != version).then(|| self.hearing.report(None));
-            let reports = report.is_some();
-            // Whoever has something to say does not wait with it.
-            let wait = if reports { Seconds(0) } else { self.patience };
-            match self.hearing.ask(&mut self.caller, wait, report).await {
+            match self.hearing.ask(&mut self.caller, self.patience, report).await {
                 Ok(Ok(answer)) => {
-                    if reports {
-                        told = version;
-                        let _ = tell.send(Event::Told { head: version, at: Instant::now() });
-                    }
+                    told = version;
                     self.hearing.take(answer);
                     let newer = self.hearing.known.head.head.version;
                     if newer != version {

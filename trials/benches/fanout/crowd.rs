@@ -36,8 +36,6 @@ pub struct Crowd {
     pub busy: usize,
     names: Vec<(NodeName, Digest)>,
     events: UnboundedReceiver<Event>,
-    /// Reports about a later head that came before they were waited for.
-    told: Vec<(u64, Instant)>,
     _tasks: JoinSet<()>,
 }
 
@@ -71,11 +69,9 @@ impl Crowd {
             let tell: UnboundedSender<Event> = tell.clone();
             tasks.spawn(follower.follow(tell));
         }
-        let mut crowd =
-            Self { count, known, ended: Vec::new(), busy: 0, names, events, told: Vec::new(), _tasks: tasks };
-        // Each tells once what it is; then it waits.
-        let version = crowd.known.head.head.version;
-        crowd.all_told(version, Instant::now()).await;
+        let crowd = Self { count, known, ended: Vec::new(), busy: 0, names, events, _tasks: tasks };
+        // Each tells what it is, and waits.
+        crowd.settle(place, crowd.known.head.head.version).await;
         crowd
     }
 
@@ -90,29 +86,14 @@ impl Crowd {
         while took.len() < self.count {
             match self.next().await {
                 Event::Took { head, at } if head == version => took.push(at),
-                Event::Told { head, at } => self.told.push((head, at)),
                 other => self.note(other),
             }
         }
         Spread::since(sent, took)
     }
 
-    /// Waits until the gateway has every node's report about this head.
-    pub async fn all_told(&mut self, version: u64, sent: Instant) -> Spread {
-        let before = std::mem::take(&mut self.told);
-        let mut told: Vec<Instant> =
-            before.into_iter().filter(|(head, _)| *head == version).map(|(_, at)| at).collect();
-        while told.len() < self.count {
-            match self.next().await {
-                Event::Told { head, at } if head == version => told.push(at),
-                other => self.note(other),
-            }
-        }
-        Spread::since(sent, told)
-    }
-
     /// Waits until the gateway's disk has a report about this head of every node; the moment at which it was seen.
-    pub async fn settle(&mut self, place: &Place, version: u64) -> Option<Instant> {
+    pub async fn settle(&self, place: &Place, version: u64) -> Option<Instant> {
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
         let db = rusqlite::Connection::open_with_flags(place.org().join("gateway/ledger.db"), flags).ok()?;
         let begun = Instant::now();
@@ -140,7 +121,6 @@ impl Crowd {
             Event::Busy => self.busy += 1,
             Event::Ended { why, at } => self.ended.push((why, at)),
             Event::Took { .. }
-            | Event::Told { .. }
             | Event::Trusts { .. }
             | Event::CameHome { .. }
             | Event::Returned { .. }

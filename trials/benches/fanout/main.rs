@@ -192,7 +192,6 @@ impl<'a> Bench<'a> {
         let (sent, accepted) = line.hand_in(head).await;
         let verified = self.crowd.all_have(version, sent).await;
         let at_verified = used();
-        let told = self.crowd.all_told(version, sent).await;
         let stored = self.crowd.settle(self.place, version).await.map(|at| at.saturating_duration_since(sent));
         let after = used();
         let seconds = sent.elapsed().as_secs_f64();
@@ -207,7 +206,6 @@ impl<'a> Bench<'a> {
             half: verified.took(50),
             most: verified.took(99),
             all: verified.took(100),
-            told: told.took(99),
             stored: stored.map(|took| took.as_secs_f64()),
             gateway_us: each(gateway, self.crowd.count),
             gateway_us_verified: each(at_verified.0.saturating_sub(before.0), self.crowd.count),

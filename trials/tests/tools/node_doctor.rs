@@ -189,3 +189,39 @@ fn on_the_gateways_own_machine_each_hint_names_what_works_there() {
         assert!(said.contains("what the founding wrote") && said.contains("freehold backup restore"), "{said}");
     }
 }
+
+#[test]
+fn a_file_that_a_gateway_tells_again_heals_and_is_told_until_then() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let files =
+        ["tip.json", "last-good.json", "listing.json", "refused.json"].map(|name| place.scope("web-1").join(name));
+    for file in &files {
+        std::fs::write(file, "half of it").unwrap();
+    }
+    let told = doctor(&place, "web-1");
+    for name in ["tip.json` is damaged", "last-good.json` is damaged", "listing.json` is damaged"] {
+        told.has("soon", "files", name, "the agent writes it anew: freehold-node run");
+    }
+    let _agent = place.agent("web-1");
+    until("it has checked in", || place.status("web-1")["last_check_in"].is_string());
+    let is_json =
+        |file: &std::path::PathBuf| serde_json::from_slice::<serde_json::Value>(&std::fs::read(file).unwrap()).is_ok();
+    until("they are whole again", || files[..2].iter().all(is_json));
+    std::fs::write(place.scope("web-1").join("known.json"), "half of it").unwrap();
+    doctor(&place, "web-1").has("WRONG", "membership", "known.json` is damaged", "put the file back from a copy");
+}
+
+#[test]
+fn a_proof_of_joining_that_is_damaged_comes_with_the_next_renewal() {
+    let place = Place::founded(&["--svid-ttl", "20s"]);
+    let _gateway = place.serve();
+    place.joined("web-1");
+    let file = place.scope("web-1").join("admission.json");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, "half of it").unwrap();
+    doctor(&place, "web-1").has("soon", "files", "admission.json` is damaged", "the agent writes it anew");
+    let _agent = place.agent("web-1");
+    until("it is whole again", || std::fs::read(&file).unwrap() == whole);
+}

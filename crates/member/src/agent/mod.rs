@@ -200,12 +200,15 @@ struct Line {
     /// The marks of the heads beside that one, and of the suspensions, that were known then, or that the gateway has told of since.
     rivals: Option<Digest>,
     suspended: Option<Digest>,
+    /// Something was asked over it, and answered.
+    used: bool,
 }
 
 impl Agent {
     /// Does what is due, or rests for a moment.
     async fn look(&mut self) -> Result<(), AgentError> {
         let now = clock::now();
+        self.check_peers_port();
         if self.engine.tick(now) == Outcome::WentBack {
             // What kept it from a gateway may be gone with it.
             self.schedule.note(Event::Roused, now);
@@ -242,7 +245,11 @@ impl Agent {
                 self.schedule.note(Event::Exchanged(Exchange { tree: source.is_some(), frozen }), clock::now());
                 let refused = self.offers.refused().map(|refused| refused.why.clone());
                 let problem = self.stop.now().map(ToString::to_string).or(refused);
-                let problem = problem.or_else(|| self.trust_problem()).or(apart).or_else(|| trouble(&known, now));
+                let problem = problem
+                    .or_else(|| self.unreached())
+                    .or_else(|| self.trust_problem())
+                    .or(apart)
+                    .or_else(|| trouble(&known, now));
                 self.tell(|status| {
                     status.head = known.head.head.version;
                     status.last_check_in = Some(now);
@@ -374,7 +381,7 @@ impl Agent {
                 self.remember_good(gateway.address().clone());
                 self.learn(&known);
                 let (rivals, suspended) = (known.mark(), suspensions::mark(&self.scope));
-                Ok(Line { gateway, known, under: self.engine.obeyed(), first, rivals, suspended })
+                Ok(Line { gateway, known, under: self.engine.obeyed(), first, rivals, suspended, used: false })
             }
         }
     }

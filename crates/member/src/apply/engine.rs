@@ -32,6 +32,7 @@ use crate::apply::view::{self, ApplyView};
 
 /// Checks that failed are made again after this time, and those that passed while something else is waited for.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(2);
+const AGAIN_AFTER_A_PORT: Duration = Duration::from_secs(1);
 const AGAIN_AFTER_SUCCESS: Duration = Duration::from_secs(15);
 
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +79,8 @@ pub(crate) struct Engine {
     trouble: Option<String>,
     /// What was found damaged at the start.
     notice: Option<String>,
+    /// Why other nodes do not reach this one where the manifest says.
+    unreached: Option<String>,
 }
 
 impl Engine {
@@ -97,6 +100,7 @@ impl Engine {
             behind: false,
             trouble: None,
             notice,
+            unreached: None,
         };
         if let Some(notice) = &engine.notice {
             tracing::error!("{notice}");
@@ -196,6 +200,11 @@ impl Engine {
         Ok(if looked == Outcome::Ignored { noted } else { looked })
     }
 
+    /// Where others find this node is a check of every trial.
+    pub(crate) fn note_unreached(&mut self, why: Option<String>) {
+        self.unreached = why;
+    }
+
     /// Does what is due: begins checks, hears of those that ended, confirms, goes back. Never waits. Needs a runtime.
     pub(crate) fn tick(&mut self, now: Timestamp) -> Outcome {
         self.look(now)
@@ -230,7 +239,11 @@ impl Engine {
         }
         let ended = self.ended.take().or_else(|| self.checks.try_join_next().and_then(Result::ok));
         if let Some((under, found)) = ended {
-            let wait = if found.is_ok() { AGAIN_AFTER_SUCCESS } else { AGAIN_AFTER_FAILURE };
+            let (found, wait) = match (found, &self.unreached) {
+                (Ok(()), None) => (Ok(()), AGAIN_AFTER_SUCCESS),
+                (Ok(()), Some(why)) => (Err(why.clone()), AGAIN_AFTER_A_PORT),
+                (Err(why), _) => (Err(why), AGAIN_AFTER_FAILURE),
+            };
             self.next_checks = Some((under, Instant::now() + wait));
             if !self.behind {
                 self.try_step(Event::Checked { under, found }, now);

@@ -17,7 +17,7 @@ use crate::ask::call::call_known;
 use crate::ask::error::{AskError, BadAnswer, with_clocks};
 use crate::ask::keep::identity_roots;
 use crate::ask::svid::{Asking, check_offer};
-use crate::store::scope::{NodeFile, Scope};
+use crate::store::scope::{NodeFile, Scope, ScopeError};
 
 /// Renews one principal's SVID over an open mTLS connection.
 pub async fn renew(
@@ -43,7 +43,23 @@ pub async fn renew(
         gateway.ask(Ask::Renew, &request).await.map_err(|why| with_clocks(why.into(), gateway, known))?;
     let chain = asking.check(&issued, &pending, &identity_roots(scope, known)?)?;
     scope.save_tip(&issued.tip, known)?;
-    Ok(seat.install(&pending, &chain)?)
+    seat.install(&pending, &chain)?;
+    heal_admission(scope, &asking, &issued);
+    Ok(())
+}
+
+/// One that is damaged, or gone: without it nobody comes back once the SVID is over.
+fn heal_admission(scope: &Scope, asking: &Asking<'_>, issued: &Issued) {
+    if matches!(scope.admission(), Ok(Some(_)) | Err(ScopeError::Older { .. })) {
+        return;
+    }
+    let healed = asking.check_admission(issued).and_then(|_| Ok(scope.save_admission(&issued.admission)?));
+    if let Err(why) = healed {
+        tracing::error!(
+            why = describe(&why),
+            "the proof that this machine joined is damaged, and could not be written anew"
+        );
+    }
 }
 
 /// Comes back after the SVID expired. Whoever cannot issue, or issues what is not believed, is not the last to be asked.

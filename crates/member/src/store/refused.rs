@@ -2,12 +2,12 @@
 
 use org::report::Refused;
 
-use crate::store::scope::{Scope, ScopeError, read_json, write_json};
+use crate::store::scope::{Scope, ScopeError, write_json};
 
 const NAME: &str = "refused.json";
 
 pub(crate) fn load(scope: &Scope) -> Result<Option<Refused>, ScopeError> {
-    Ok(read_json::<Option<Refused>>(&scope.path(NAME))?.flatten())
+    Ok(scope.read_or_forget::<Option<Refused>>(NAME)?.flatten())
 }
 
 pub(crate) fn save(scope: &Scope, refused: Option<&Refused>) -> Result<(), ScopeError> {

@@ -28,7 +28,7 @@ pub(crate) mod word;
 pub mod trust;
 mod older;
 mod left;
-mod worth;
+pub mod worth;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {

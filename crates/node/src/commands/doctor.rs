@@ -16,6 +16,7 @@ use member::apply::view;
 use member::ask::keep::{Both, identity_roots};
 use member::ask::reach::is_lost;
 use member::store::scope::trust::TrustPaths;
+use member::store::scope::worth::Worth;
 use member::store::scope::{NodeFile, Scope, ScopeError, Svid};
 use org::ledger::frontier::Tip;
 use terminal::failure::Failure;
@@ -132,6 +133,7 @@ async fn examine(scope: &Scope, program: Program) -> Patient {
         _ => Ok(None),
     };
     let mut findings = vec![version(&node, program), files::look(&scope.folder), files::room(&scope.folder)];
+    findings.extend(damage(scope, program));
     findings.push(membership(scope, program, &node, &known));
     let (Ok(Some(node)), Ok(Some(known))) = (node, known) else {
         findings.insert(1, standing::clock(now, None, None));
@@ -156,6 +158,14 @@ async fn examine(scope: &Scope, program: Program) -> Patient {
     findings.extend(found);
     findings.insert(1, standing::clock(now, newest, date));
     Patient { name, findings }
+}
+
+/// Files that lie there and say nothing. What nothing goes on without is told as the membership.
+fn damage(scope: &Scope, program: Program) -> Option<Finding> {
+    let told = scope.damaged().into_iter().filter(|(worth, _)| *worth == Worth::Heals);
+    let told: Vec<String> = told.map(|(_, why)| describe(&why)).collect();
+    let cure = format!("nothing: the agent writes it anew: {}", program.agent());
+    (!told.is_empty()).then(|| Finding::soon("files", told.join("; "), cure))
 }
 
 fn version(node: &Result<Option<NodeFile>, ScopeError>, program: Program) -> Finding {
@@ -200,6 +210,9 @@ fn membership(
         }
     };
     if let Err(why) = scope.node_key() {
+        return damaged(&why);
+    }
+    if let Some((_, why)) = scope.damaged().into_iter().find(|(worth, _)| *worth == Worth::Needed) {
         return damaged(&why);
     }
     if is_revoked(scope) {

@@ -194,7 +194,8 @@ async fn resolved(place: &HostPort) -> Result<Vec<SocketAddr>, NoAddress> {
     }
 }
 
-/// A wished port that is taken becomes the one that was had before, or else a free one.
+/// Where other nodes were told to call, it is that port or none. A wished port of a node that nobody was told of becomes, if it
+/// is taken, the one that was had before, or else a free one.
 async fn bind<S, F>(
     wished: &ListenAddresses,
     before: Option<SocketAddr>,
@@ -203,11 +204,13 @@ async fn bind<S, F>(
 where
     F: Future<Output = io::Result<S>>,
 {
+    let exact = wished.said.address.is_some();
     let wished = wished.at.as_ref().map_err(Clone::clone)?;
     let had = before.iter().flat_map(|had| wished.iter().map(|at| SocketAddr::new(at.ip(), had.port())));
     let free = wished.iter().map(|at| SocketAddr::new(at.ip(), 0));
     let mut failed = NotBound::default();
-    for at in wished.iter().copied().chain(had).chain(free) {
+    let others = had.chain(free).filter(|_| !exact);
+    for at in wished.iter().copied().chain(others) {
         match bind(at).await {
             Ok(bound) => {
                 if !failed.is_empty() {

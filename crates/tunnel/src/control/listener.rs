@@ -24,6 +24,13 @@ pub enum ListenerId {
     Resolver,
 }
 
+impl ListenerId {
+    /// Nobody on this machine is sent there.
+    pub const fn is_for_peers(&self) -> bool {
+        matches!(self, Self::PeersTls | Self::PeersQuic)
+    }
+}
+
 impl From<ListenerId> for String {
     fn from(place: ListenerId) -> Self {
         match place {

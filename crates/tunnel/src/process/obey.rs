@@ -132,6 +132,8 @@ impl Process {
                 }
                 Order::Run(running) => {
                     self.peers.follow(&self.state, &running).await;
+                    // Whoever waits for the order wants to know whether others reach this node.
+                    self.tell_peers().await;
                     self.state.running.store(Some(Arc::from(running)));
                     true
                 }
@@ -192,6 +194,16 @@ impl Process {
         self.tell_listens(listens).await;
     }
 
+    /// Where other nodes are listened for now, beside what was told before.
+    async fn tell_peers(&mut self) {
+        let mut listens = self.listens.clone();
+        listens.at.retain(|place, _| !place.is_for_peers());
+        listens.failed.retain(|place, _| !place.is_for_peers());
+        listens.at.extend(self.peers.at());
+        listens.failed.extend(self.peers.failed());
+        self.say_listens(listens).await;
+    }
+
     async fn tell_listens(&mut self, mut listens: ListenReport) {
         listens.at.extend(self.peers.at());
         listens.failed.extend(self.peers.failed());
@@ -200,6 +212,10 @@ impl Process {
             1..=FEW => Some(Instant::now() + AGAIN),
             _ => Some(Instant::now() + MANY_AGAIN),
         };
+        self.say_listens(listens).await;
+    }
+
+    async fn say_listens(&mut self, listens: ListenReport) {
         if listens != self.listens {
             self.listens = listens.clone();
             let ListenReport { at, failed } = listens;

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::Command;
 
-use trials::place::{mode, output, stderr, stdout, until};
+use trials::place::{ended, mode, output, stderr, stdout, succeeded, until};
 
 use super::{Harbor, PAGE};
 
@@ -74,6 +74,28 @@ fn a_port_that_becomes_free_is_taken_without_an_order() {
     for (place, before) in elsewhere.as_object().unwrap() {
         assert_eq!(harbor.tunnel("beta")["listens"][place], *before, "what was bound stays");
     }
+}
+
+/// Other nodes were told to call there: elsewhere nobody would find it.
+#[test]
+fn the_port_of_an_address_is_that_port_or_the_change_goes_back() {
+    let harbor = Harbor::new();
+    let place = &harbor.scene.place;
+    let squatter = TcpListener::bind("[::]:0").unwrap();
+    let at = format!("127.0.0.1:{}", squatter.local_addr().unwrap().port());
+    let declare = |deadline: &str| {
+        harbor.declare_with("pages", &format!("    address: \"{at}\"\n    apply: {{deadline: {deadline}}}"));
+        place.freehold(&["publish", "--yes", "--wait", "3m"])
+    };
+    ended(&declare("8s"), 4, "did not stay on");
+    let back = place.status("beta")["applied"]["rolled_back"]["why"].clone();
+    let told = format!("other nodes do not reach this one at {at}: cannot listen: ");
+    assert!(back.as_str().is_some_and(|why| why.contains(&told)), "{back}");
+    drop(squatter);
+    succeeded(&declare("60s"));
+    let bound = harbor.tunnel("beta")["listens"]["peers/tls"].clone();
+    assert!(bound.as_str().is_some_and(|bound| bound.ends_with(&at["127.0.0.1".len()..])), "{bound}");
+    assert!(place.status("beta")["problem"].is_null());
 }
 
 /// With the agent down there is no tunnel, and what can be said is said.

@@ -45,24 +45,19 @@ impl Wished {
     }
 
     fn knows(&self, place: &ListenerId) -> bool {
-        is_for_peers(place) || self.at.contains_key(place) || self.failed.contains(place)
+        place.is_for_peers() || self.at.contains_key(place) || self.failed.contains(place)
     }
 
     /// A port can be another one where any free one would do; the address cannot.
     fn could_be(&self, place: &ListenerId, at: SocketAddr) -> bool {
         let Some(wish) = self.at.get(place) else {
-            return is_for_peers(place);
+            return place.is_for_peers();
         };
         // As if it had been bound there before: so another turn in a row of listeners counts, too.
         wish.tries(Some(at), self.org)
             .iter()
             .any(|wish| wish.ip() == at.ip() && (wish.port() == at.port() || wish.port() == 0))
     }
-}
-
-/// Nobody on this machine is sent there.
-const fn is_for_peers(place: &ListenerId) -> bool {
-    matches!(place, ListenerId::PeersTls | ListenerId::PeersQuic)
 }
 
 #[cfg(test)]

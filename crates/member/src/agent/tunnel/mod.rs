@@ -27,7 +27,7 @@ use wire::peer::News;
 
 use self::feed::Orders;
 use self::supervise::Supervisor;
-use self::view::TunnelView;
+use self::view::{PeersPort, TunnelView};
 use crate::agent::{Agent, AgentError};
 use crate::ask::error::AskError;
 use crate::ask::keep::{keep_the_rest, save_authority};
@@ -140,6 +140,29 @@ impl TunnelDesk {
 }
 
 impl Agent {
+    /// Why other nodes do not reach this one where they were told to, for people.
+    pub(super) fn unreached(&self) -> Option<String> {
+        match self.peers_port() {
+            PeersPort::Missing(why) => Some(why),
+            PeersPort::Had | PeersPort::Awaited => None,
+        }
+    }
+
+    /// The same as a check of what is on trial, which does not stay on a port that is only hoped for.
+    pub(super) fn check_peers_port(&mut self) {
+        let unreached = match self.peers_port() {
+            PeersPort::Had => None,
+            PeersPort::Awaited => Some("the tunnel has not said yet that it listens for other nodes".to_owned()),
+            PeersPort::Missing(why) => Some(why),
+        };
+        self.engine.note_unreached(unreached);
+    }
+
+    fn peers_port(&self) -> PeersPort {
+        let view = self.tunnel.desk.view.lock().unwrap_or_else(PoisonError::into_inner);
+        self.engine.current().map_or(PeersPort::Had, |manifest| view.peers_port(&manifest.runs))
+    }
+
     /// Whatever was taken since is handed to the tunnel. When this ends, nothing is open there that it forbids.
     pub(super) async fn feed_tunnel(&mut self) {
         let guard = self.engine.standing().guard().map(|item| item.digest);

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use identity::principal::{HostPort, Name};
 use identity::time::Timestamp;
-use manifest::stored::Forward;
+use manifest::stored::{Forward, Runs};
 use serde::{Deserialize, Serialize};
 use tunnel::control::listener::ListenerId;
 use tunnel::control::view::View;
@@ -46,6 +46,34 @@ impl TunnelView {
             | ListenerId::Resolver => false,
         };
         self.listens.iter().filter(|(place, _)| leads(place)).map(|(place, at)| (place, *at)).collect()
+    }
+}
+
+/// The port at which other nodes were told to call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PeersPort {
+    /// It is had, or nobody was told of one.
+    Had,
+    /// The process has not said yet.
+    Awaited,
+    /// Nobody reaches this node, and why.
+    Missing(String),
+}
+
+impl TunnelView {
+    pub(crate) fn peers_port(&self, runs: &Runs) -> PeersPort {
+        let Some(address) = runs.address.as_ref().filter(|_| self.state == State::Running) else {
+            return PeersPort::Had;
+        };
+        let failed = [ListenerId::PeersTls, ListenerId::PeersQuic].iter().find_map(|place| self.failed.get(place));
+        if let Some(why) = failed {
+            return PeersPort::Missing(format!("other nodes do not reach this one at {address}: cannot listen: {why}"));
+        }
+        let wished = runs.tunnel.listen.as_ref().map_or(address.port, |listen| listen.port);
+        match self.listens.get(&ListenerId::PeersTls) {
+            Some(at) if at.port() == wished => PeersPort::Had,
+            Some(_) | None => PeersPort::Awaited,
+        }
     }
 }
 
@@ -93,4 +121,34 @@ pub enum State {
     Running,
     /// It ended, and is started again in a while.
     Waiting,
+}
+
+#[cfg(test)]
+mod tests {
+    use manifest::stored::Manifest;
+
+    use super::*;
+
+    #[test]
+    fn the_port_of_an_address_is_had_awaited_or_missing_and_no_other_will_do() {
+        let mut runs = Manifest::nothing().runs;
+        let view = |port: Option<u16>, failed: Option<&str>| TunnelView {
+            state: State::Running,
+            listens: port.map(|port| (ListenerId::PeersTls, SocketAddr::from(([0; 16], port)))).into_iter().collect(),
+            failed: failed.map(|why| (ListenerId::PeersQuic, why.to_owned())).into_iter().collect(),
+            ..TunnelView::default()
+        };
+        assert_eq!(view(None, None).peers_port(&runs), PeersPort::Had, "nobody was told of one");
+        runs.address = Some("alpha.example:7444".parse().unwrap());
+        assert_eq!(view(Some(7444), None).peers_port(&runs), PeersPort::Had);
+        for port in [None, Some(7544)] {
+            assert_eq!(view(port, None).peers_port(&runs), PeersPort::Awaited);
+        }
+        let PeersPort::Missing(why) = view(Some(7444), Some("[::]:7444: in use")).peers_port(&runs) else { panic!() };
+        assert_eq!(why, "other nodes do not reach this one at alpha.example:7444: cannot listen: [::]:7444: in use");
+        // Behind a router it listens elsewhere.
+        runs.tunnel.listen = Some("192.0.2.1:9000".parse().unwrap());
+        assert_eq!(view(Some(9000), None).peers_port(&runs), PeersPort::Had);
+        assert_eq!(TunnelView { state: State::Waiting, ..view(None, None) }.peers_port(&runs), PeersPort::Had);
+    }
 }

@@ -22,12 +22,12 @@ pub struct LastGood {
 impl Scope {
     /// The last word that was given, whoever gave it.
     pub fn tip(&self) -> Result<Option<Envelope>, ScopeError> {
-        self.read_json("tip.json")
+        self.read_or_forget("tip.json")
     }
 
     /// The highest word of one gateway.
     pub fn tip_of(&self, gateway: &NodeName) -> Result<Option<Envelope>, ScopeError> {
-        match self.read_json(&format!("tips/{gateway}.json"))? {
+        match self.read_or_forget(&format!("tips/{gateway}.json"))? {
             Some(tip) => Ok(Some(tip)),
             // Written before each gateway had its own.
             None => self.tip(),
@@ -74,7 +74,7 @@ impl Scope {
     }
 
     pub fn last_good(&self) -> Result<Option<LastGood>, ScopeError> {
-        self.read_json("last-good.json")
+        self.read_or_forget("last-good.json")
     }
 
     pub fn save_last_good(&self, good: &LastGood) -> Result<(), ScopeError> {
