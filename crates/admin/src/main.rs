@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use node::commands::tunnel::TunnelCommand;
-use terminal::failure::Failure;
+use terminal::failure::{Exit, Failure};
 use terminal::pages::{Completions, Man};
 use tokio::runtime::Builder;
 
@@ -182,11 +182,13 @@ fn main() -> ExitCode {
         return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }
     terminal::log::log_to_stderr();
+    terminal::screen::show_everything(cli.common.wide);
     let done = match Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(Box::pin(run(cli.command, &cli.common))),
         Err(why) => Err(Failure::new("could not start", &why)),
     };
     match done {
+        Ok(()) if cli.common.unfinished.is_noted() => Exit::Waiting.into(),
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => cli.common.named(failure).finish(cli.common.json),
     }

@@ -69,7 +69,7 @@ impl Left {
 
 /// Leaves what is pending as a file. Nothing waits if it is in the ledger.
 pub fn leave<T>(common: &Common, doing: &str, known: &Known, made: &Made<T>) -> Result<Left, Failure> {
-    let pending = leave_as(common.pending.clone(), doing, known, made.pending.as_ref())?;
+    let pending = leave_as(common, common.pending.clone(), doing, known, made.pending.as_ref())?;
     tell(common, made.roll.as_ref());
     Ok(Left { pending, roll: made.roll.clone() })
 }
@@ -103,7 +103,7 @@ pub fn leave_beside<T>(common: &Common, doing: &str, known: &Known, made: Option
         file.as_mut_os_string().push(".2");
         file
     });
-    let pending = leave_as(second, doing, known, made.pending.as_ref())?;
+    let pending = leave_as(common, second, doing, known, made.pending.as_ref())?;
     tell(common, made.roll.as_ref());
     Ok(Left { pending, roll: made.roll.clone() })
 }
@@ -116,11 +116,13 @@ pub fn leave_more(common: &Common, doing: &str, known: &Known, pending: &[Pendin
             file
         })
     };
-    let left = pending.iter().enumerate().map(|(nth, pending)| leave_as(name(nth), doing, known, Some(pending)));
+    let left =
+        pending.iter().enumerate().map(|(nth, pending)| leave_as(common, name(nth), doing, known, Some(pending)));
     Ok(left.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 fn leave_as(
+    common: &Common,
     file: Option<PathBuf>,
     doing: &str,
     known: &Known,
@@ -137,6 +139,7 @@ fn leave_as(
     }
     pending.save(&file).map_err(failed)?;
     let needs = pending.needs(known).map_err(failed)?;
+    common.unfinished.note();
     Ok(Some(Waiting { file: file.display().to_string(), needs: needs.iter().map(NeedTold::from).collect() }))
 }
 

@@ -1,7 +1,6 @@
 //! A published head on its way: a table that is drawn again each second, or a line for each change.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use clap::Args;
@@ -15,7 +14,8 @@ use operate::session::reports::reports;
 use operate::session::{OperateError, Session, maps};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
-use terminal::table::table;
+use terminal::screen::Live;
+use terminal::table::table_within;
 
 /// So many nodes stand in the table; those that are well leave it first.
 const ROWS: usize = 20;
@@ -63,50 +63,30 @@ const fn pause(since: Seconds) -> Duration {
 }
 
 struct Screen {
-    live: bool,
+    /// Where somebody looks.
+    live: Option<Live>,
     quiet: bool,
-    /// How many lines were drawn last.
-    drawn: usize,
     told: Fates,
 }
 
 impl Screen {
     fn new(quiet: bool) -> Self {
-        Self { live: std::io::stderr().is_terminal(), quiet, drawn: 0, told: Fates::new() }
+        Self { live: Live::new(), quiet, told: Fates::new() }
     }
 
     fn draw(&mut self, fates: &Fates, now: Timestamp, last: bool) {
         if self.quiet {
             return;
         }
-        if self.live {
-            self.redraw(fates, now);
+        if let Some(live) = &mut self.live {
+            let lines = frame(fates, now, live.size());
+            live.draw(&lines);
         } else {
             self.tell_changes(fates, now);
             if last {
                 eprintln!("{}", counts(fates));
             }
         }
-    }
-
-    fn redraw(&mut self, fates: &Fates, now: Timestamp) {
-        let mut open: Vec<(&NodeName, &Fate)> = fates.iter().collect();
-        open.sort_by_key(|(name, fate)| (rank(fate), *name));
-        let rows: Vec<_> =
-            open.iter().take(ROWS).map(|(name, fate)| vec![name.to_string(), in_words(fate, now)]).collect();
-        let mut lines: Vec<String> = table(&["NODE", "STATE"], &rows).lines().map(str::to_owned).collect();
-        if let Some(more) = open.len().checked_sub(ROWS).filter(|more| *more > 0) {
-            lines.push(format!("and {more} more"));
-        }
-        lines.push(format!("{} {}", bar(fates), counts(fates)));
-        // Up, and clear what was drawn.
-        let back = if self.drawn > 0 { format!("\u{1b}[{}A\u{1b}[J", self.drawn) } else { String::new() };
-        // A line that wraps would break the count.
-        let wide = |line: &String| plain(line).chars().take(110).collect::<String>();
-        let out = format!("{back}{}\n", lines.iter().map(wide).collect::<Vec<_>>().join("\n"));
-        self.drawn = lines.len();
-        let mut stderr = std::io::stderr();
-        let _ = stderr.write_all(out.as_bytes()).and_then(|()| stderr.flush());
     }
 
     fn tell_changes(&mut self, fates: &Fates, now: Timestamp) {
@@ -117,6 +97,22 @@ impl Screen {
         }
         self.told.clone_from(fates);
     }
+}
+
+/// The nodes that a person should look at first, as many as fit, and how far all are.
+fn frame(fates: &Fates, now: Timestamp, (columns, height): (usize, usize)) -> Vec<String> {
+    let mut open: Vec<(&NodeName, &Fate)> = fates.iter().collect();
+    open.sort_by_key(|(name, fate)| (rank(fate), *name));
+    // Titles, how many more, the bar, and where the cursor stands.
+    let most = ROWS.min(height.saturating_sub(4)).max(1);
+    let rows: Vec<_> = open.iter().take(most).map(|(name, fate)| vec![name.to_string(), in_words(fate, now)]).collect();
+    let mut lines: Vec<String> =
+        table_within(&["NODE", "STATE"], &rows, Some(columns.saturating_sub(1))).lines().map(str::to_owned).collect();
+    if let Some(more) = open.len().checked_sub(most).filter(|more| *more > 0) {
+        lines.push(format!("and {more} more"));
+    }
+    lines.push(format!("{} {}", bar(fates), counts(fates)));
+    lines
 }
 
 /// What a person should look at first.
@@ -257,4 +253,23 @@ pub fn ended_well(doing: &str, head: u64, fates: &Fates) -> Result<(), Failure> 
     Err(Failure::failed(doing, format!("head {head} was published, and did not stay on {}", listed(&bad)))
         .exit(Exit::TakenBack)
         .hint("those nodes are what they were before; mend the fleet and publish again, or: freehold rollback"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_table_fits_eighty_columns_and_the_screen_and_shows_what_is_wrong_first() {
+        let fate = |nth: usize| match nth {
+            77 => Fate::RolledBack { why: "the check `web` failed: ".repeat(9) },
+            _ => Fate::Confirmed,
+        };
+        let fates: Fates = (0..100).map(|nth| (format!("web-{nth}").parse().unwrap(), fate(nth))).collect();
+        let lines = frame(&fates, Timestamp::from_unix(1_800_000_000), (80, 24));
+        assert!(lines.len() <= 23, "{lines:?}");
+        assert!(lines.iter().all(|line| line.chars().count() < 80), "{lines:?}");
+        assert!(lines[1].starts_with("web-77  ROLLED BACK: the check `web` failed"), "{lines:?}");
+        assert!(lines.iter().any(|line| line == "and 80 more"), "{lines:?}");
+    }
 }

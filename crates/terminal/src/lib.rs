@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
+pub mod screen;
 pub mod failure;
 pub mod show;
 pub mod log;

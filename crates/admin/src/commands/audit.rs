@@ -67,16 +67,16 @@ impl Audit {
             let row = |line: &org::audit::AuditLine| {
                 vec![
                     line.at.to_string(),
-                    line.actor.to_string(),
                     line.action.clone(),
                     line.subject.clone(),
+                    line.actor.to_string(),
+                    line.outcome(),
                     or_dash(line.version.as_ref()),
                     line.correlation.to_string(),
-                    line.outcome(),
                 ]
             };
             let rows: Vec<_> = lines.iter().map(row).collect();
-            table(&["AT", "ACTOR", "ACTION", "SUBJECT", "VERSION", "CORRELATION", "RESULT"], &rows)
+            table(&["AT", "ACTION", "SUBJECT", "ACTOR", "RESULT", "VERSION", "CORRELATION"], &rows)
         });
         Ok(())
     }

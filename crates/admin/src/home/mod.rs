@@ -4,6 +4,8 @@ mod alone;
 mod failing;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -63,9 +65,28 @@ pub struct Common {
     /// Sign although this machine's clock seems wrong; only if you looked at it
     #[arg(long, global = true)]
     pub trust_clock: bool,
+    /// Show tables whole, also what does not fit on the terminal
+    #[arg(long, global = true)]
+    pub wide: bool,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
+    #[arg(skip)]
+    pub unfinished: Unfinished,
+}
+
+/// Whether the command left something that others must sign, too: it did what it could, and that is not all.
+#[derive(Debug, Clone, Default)]
+pub struct Unfinished(Arc<AtomicBool>);
+
+impl Unfinished {
+    pub fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_noted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Common {

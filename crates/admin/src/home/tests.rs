@@ -22,6 +22,8 @@ fn home(orgs: &[&str], named: Option<&str>) -> (TempDir, Common) {
         gateway: None,
         passphrase_file: None,
         pending: None,
+        wide: false,
+        unfinished: Unfinished::default(),
         trust_clock: false,
         json: false,
     };

@@ -1,14 +1,20 @@
 //! A deadline that counts down, for whoever waits at a terminal; elsewhere, a line whenever something changes.
 
-use std::io::{IsTerminal as _, Write as _};
-
 use ground::clock;
 use ground::plain::plain;
 use member::apply::view::TrialView;
+use terminal::screen::Live;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Countdown {
+    live: Option<Live>,
     last: Option<Vec<String>>,
+}
+
+impl Default for Countdown {
+    fn default() -> Self {
+        Self { live: Live::new(), last: None }
+    }
 }
 
 impl Countdown {
@@ -16,22 +22,12 @@ impl Countdown {
         let left = trial.deadline.since(clock::now());
         let waits = trial.waits_for.join("; ");
         let waits = if waits.is_empty() { "a moment".to_owned() } else { waits };
-        let line = plain(&format!("on trial: goes back in {left} unless confirmed; waits for {waits}"));
-        let mut out = std::io::stderr();
-        if out.is_terminal() {
-            let _ = write!(out, "\r{line}\x1b[K");
-            let _ = out.flush();
+        let line = format!("on trial: goes back in {left} unless confirmed; waits for {waits}");
+        if let Some(live) = &mut self.live {
+            live.draw(&[line]);
         } else if self.last.as_ref() != Some(&trial.waits_for) {
-            let _ = writeln!(out, "{line}");
+            eprintln!("{}", plain(&line));
         }
         self.last = Some(trial.waits_for.clone());
-    }
-}
-
-impl Drop for Countdown {
-    fn drop(&mut self) {
-        if self.last.is_some() && std::io::stderr().is_terminal() {
-            let _ = writeln!(std::io::stderr());
-        }
     }
 }

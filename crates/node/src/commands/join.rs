@@ -106,6 +106,10 @@ impl Join {
         let old_key = self.old_key.as_deref().map(read_key).transpose().during(doing)?;
         let In { code, wish, name } = self.code(common, doing)?;
         let doing = format!("could not join `{}`", code.name);
+        if let Some(org) = common.org.as_ref().filter(|org| **org != code.name) {
+            return Err(Failure::usage(doing, format!("the code is for the org `{}`, and not for `{org}`", code.name))
+                .hint(format!("leave --org out; to keep it under another name on this machine: --as {org}")));
+        }
         let folder = common.scope.as_ref().unwrap_or(&code.name);
         let scope = Scope::at(&common.root(), folder);
         let _turn = take_turn(&common.root(), folder, &doing).await?;

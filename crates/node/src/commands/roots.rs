@@ -118,6 +118,18 @@ impl Common {
         if let Some(closed) = Closed::below(root, self.wanted(), is_denied) {
             return Failure::failed(doing, closed.told()).hint(closed.cure(&named));
         }
+        if let Some(wanted) = self.wanted() {
+            let joined: Vec<String> = Scope::all(root).iter().map(name_of).collect();
+            if let [first, ..] = joined.as_slice() {
+                let why = format!(
+                    "no org `{wanted}` was joined under `{}`; joined were {}",
+                    root.display(),
+                    joined.join(", ")
+                );
+                let which = if self.scope.is_some() { "--as" } else { "--org" };
+                return Failure::failed(doing, why).hint(format!("say which: {which} {first}"));
+            }
+        }
         let others = [PathBuf::from(SYSTEM_ROOT), user_root()];
         let others = || others.iter().filter(|other| *other != root);
         if let Some(other) = others().find(|other| !Scope::all(other).is_empty()) {
@@ -235,6 +247,15 @@ mod tests {
         assert_eq!(named.agent(&harbor), format!("freehold-node run --as harbor --root {at}"));
         std::fs::remove_dir_all(root.path().join("quay")).unwrap();
         assert_eq!(common.agent(&harbor), format!("freehold-node run --root {at}"));
+    }
+
+    #[test]
+    fn a_name_that_was_not_joined_is_told_beside_those_that_were() {
+        let (_root, common) = two();
+        let wanted = Common { org: Some("harbour".parse().unwrap()), ..common };
+        let told = format!("{:?}", wanted.scope("could not look").unwrap_err());
+        assert!(told.contains("no org `harbour` was joined") && told.contains("joined were harbor, quay"), "{told}");
+        assert!(told.contains("say which: --org harbor"), "{told}");
     }
 
     #[test]

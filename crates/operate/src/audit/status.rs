@@ -17,6 +17,7 @@ use serde::Serialize;
 use wire::known::freeze::Freeze;
 
 use crate::audit::beside::{self, LeftView, RivalView};
+use crate::gateway::answering;
 use crate::node::{self, waiting};
 use crate::session::reports::{Reports, reports_known};
 use crate::session::{OperateError, Result, Session};
@@ -67,6 +68,12 @@ pub struct GatewayView {
     pub endpoint_issuer_until: Option<Timestamp>,
     pub svid_ttl: Seconds,
     pub addresses: Vec<Address>,
+    /// Seen from here, now.
+    pub answers: bool,
+    /// Why not.
+    pub silent: Option<String>,
+    /// By whichever gateway answers.
+    pub last_seen: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -121,7 +128,7 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
         return Err(OperateError::no_such("node", name));
     }
     let reports = reports_known(session).await?;
-    let gateways = gateway_views(session, now).await?;
+    let gateways = gateway_views(session, &nodes, now).await?;
     // Without a gateway nobody knows who waits, nor who has which SVID.
     let alone = session.is_alone();
     let waiting = if alone { 0 } else { waiting::all(session).await?.0.len() };
@@ -173,11 +180,16 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
     })
 }
 
-async fn gateway_views(session: &mut Session, now: Timestamp) -> Result<Vec<GatewayView>> {
+async fn gateway_views(session: &mut Session, nodes: &[NodeView], now: Timestamp) -> Result<Vec<GatewayView>> {
+    let looked = answering::look(session, now).await;
     let told = issuers::told(session).await?;
     let identity = issuing_until::<Identity>(session, &told).await?;
     let endpoint = issuing_until::<Endpoint>(session, &told).await?;
+    let seen = |name: &NodeName| nodes.iter().rfind(|node| node.name == *name)?.observed.last_seen;
     let view = |mandate: &Mandate| GatewayView {
+        answers: matches!(looked.get(&mandate.gateway), Some(None)),
+        silent: looked.get(&mandate.gateway).cloned().flatten(),
+        last_seen: seen(&mandate.gateway),
         name: mandate.gateway.clone(),
         active: mandate.is_active(now),
         mandate_until: mandate.not_after,
@@ -206,6 +218,10 @@ fn troubles(session: &Session, live: &[&NodeView], gateways: &[GatewayView], now
     }
     let over = gateways.iter().filter(|gateway| !gateway.active);
     alarms.extend(over.map(|gateway| format!("the mandate of `{}` is not in force: freehold refresh", gateway.name)));
+    alarms.extend(gateways.iter().filter_map(|gateway| {
+        let since = gateway.last_seen.map_or_else(String::new, |at| format!(", and was last seen at {at}"));
+        Some(format!("the gateway `{}` is DOWN{since}: {}", gateway.name, gateway.silent.as_ref()?))
+    }));
     for gateway in gateways.iter().filter(|gateway| gateway.active) {
         let ends = [(Identity::DOMAIN, gateway.issuer_until), (Endpoint::DOMAIN, gateway.endpoint_issuer_until)];
         alarms.extend(ends.into_iter().filter_map(|(domain, until)| ending(gateway, domain, until?, now)));

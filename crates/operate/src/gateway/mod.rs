@@ -3,6 +3,7 @@
 pub mod mandate;
 pub mod papers;
 pub mod reopen;
+pub mod answering;
 
 use std::collections::BTreeSet;
 

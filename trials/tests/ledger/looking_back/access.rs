@@ -125,8 +125,8 @@ fn a_question_that_has_no_answer_is_refused_with_words() {
     scene.declare(QUAY);
     scene.publish();
     let ask = |at: &str, who: &str, what: &str| scene.place.freehold(&["audit", "--at", at, "--can", who, what]);
-    ended(&ask("0s", "anm", "wiki"), 2, "no user, service or node was ever called `anm`; did you mean `ann`?");
-    ended(&ask("0s", "ann", "wikki"), 2, "no service was ever called `wikki`; did you mean `wiki`?");
+    ended(&ask("0s", "anm", "wiki"), 2, "no user, service or node is known by the name `anm`; did you mean `ann`?");
+    ended(&ask("0s", "ann", "wikki"), 2, "no service is known by the name `wikki`; did you mean `wiki`?");
     ended(&ask("2001-01-01", "ann", "wiki"), 2, "2001-01-01T00:00:00Z is before the org was founded, at 20");
     ended(&ask("2999-01-01T00:00:00Z", "ann", "wiki"), 2, "2999-01-01T00:00:00Z has not come yet: it is 20");
     ended(&ask("yesterday", "ann", "wiki"), 2, "is no time");

@@ -5,6 +5,7 @@ pub mod refresh;
 mod renew;
 mod reopen;
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
 use ledger::views::NodeView;
 use operate::gateway;
-use operate::gateway::GatewayWish;
+use operate::gateway::{GatewayWish, answering};
 use operate::session::Session;
 use org::gateway::CheckedRequest;
 use renew::Renew;
@@ -214,6 +215,8 @@ struct GatewayTold {
     gateway: String,
     first: bool,
     asked: bool,
+    /// Seen from here, now.
+    answers: bool,
     addresses: Vec<String>,
     until: String,
     last_exchange: Option<String>,
@@ -232,6 +235,8 @@ impl List {
         let mut session = common.session(doing).await?;
         let peers = gateway::peers(&mut session).await.during(doing)?;
         let nodes = operate::node::all(&mut session).await.during(doing)?;
+        let looked = answering::look(&session, clock::now()).await;
+        let seen = Seen { peers: &peers, nodes: &nodes, looked: &looked };
         let gateways: Vec<_> = session
             .known
             .head
@@ -239,40 +244,52 @@ impl List {
             .mandates
             .iter()
             .enumerate()
-            .map(|(nth, it)| row(&session, nth == 0, it, (&peers, &nodes)))
+            .map(|(nth, it)| row(&session, nth == 0, it, &seen))
             .collect();
         show(common.json, &gateways, || {
             let cells = |it: &GatewayTold| {
+                let fork = it.fork.as_ref().map(|fork| fork.in_words(&it.gateway));
                 vec![
                     it.gateway.clone(),
                     it.state.clone(),
+                    or_dash(fork.or_else(|| it.problem.clone()).as_ref()),
+                    or_dash(it.last_seen.as_ref()),
                     if it.addresses.is_empty() { "-".to_owned() } else { it.addresses.join(" ") },
                     it.until.clone(),
-                    or_dash(it.last_seen.as_ref()),
                     or_dash(it.last_exchange.as_ref()),
                     if it.asked { "-".to_owned() } else { it.ahead.to_string() },
-                    or_dash(it.fork.as_ref().map(|fork| fork.in_words(&it.gateway)).or(it.problem.clone()).as_ref()),
                 ]
             };
             let rows: Vec<_> = gateways.iter().map(cells).collect();
-            table(&["GATEWAY", "STATE", "AT", "MANDATE UNTIL", "SEEN", "EXCHANGED", "BEHIND", "PROBLEM"], &rows)
+            table(&["GATEWAY", "STATE", "PROBLEM", "SEEN", "AT", "MANDATE UNTIL", "EXCHANGED", "BEHIND"], &rows)
         });
         Ok(())
     }
 }
 
-fn row(session: &Session, first: bool, mandate: &Mandate, (peers, nodes): (&[PeerView], &[NodeView])) -> GatewayTold {
+/// What is known of all gateways.
+struct Seen<'a> {
+    peers: &'a [PeerView],
+    nodes: &'a [NodeView],
+    /// Why each does not answer now.
+    looked: &'a BTreeMap<NodeName, Option<String>>,
+}
+
+fn row(session: &Session, first: bool, mandate: &Mandate, all: &Seen<'_>) -> GatewayTold {
     let now = clock::now();
     let asked = mandate.gateway == session.survey.gateway;
-    let peer = peers.iter().find(|peer| peer.gateway == mandate.gateway);
-    let node = nodes.iter().rfind(|node| node.name == mandate.gateway);
+    let peer = all.peers.iter().find(|peer| peer.gateway == mandate.gateway);
+    let node = all.nodes.iter().rfind(|node| node.name == mandate.gateway);
     let seen = node.and_then(|node| node.observed.last_seen);
-    let problem = peer.and_then(|peer| peer.problem.clone());
+    let silent = all.looked.get(&mandate.gateway).cloned().flatten();
+    let problem = silent.clone().or_else(|| peer.and_then(|peer| peer.problem.clone()));
     let fork = operate::gateway::reopen::fork(session, mandate.voice).map(ForkTold::of);
     let state = if !mandate.is_active(now) {
         "over"
     } else if fork.is_some() {
         "FORKED"
+    } else if silent.is_some() {
+        "DOWN"
     } else if asked {
         "answers"
     } else if problem.is_some() || peer.is_none_or(|peer| peer.last_exchange.is_none()) {
@@ -284,6 +301,7 @@ fn row(session: &Session, first: bool, mandate: &Mandate, (peers, nodes): (&[Pee
         gateway: mandate.gateway.to_string(),
         first,
         asked,
+        answers: matches!(all.looked.get(&mandate.gateway), Some(None)),
         addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
         until: mandate.not_after.to_string(),
         last_exchange: peer.and_then(|peer| peer.last_exchange).map(|at| at.to_string()),

@@ -78,14 +78,14 @@ impl List {
                     node.name.to_string(),
                     state(node).to_owned(),
                     applied(listed).to_owned(),
-                    node.enrolled_at.to_string(),
                     or_dash(node.observed.last_seen.as_ref()),
                     or_dash(node.observed.svid_expires_at.as_ref()),
+                    node.enrolled_at.to_string(),
                     remark(listed),
                 ]
             };
             let rows: Vec<_> = nodes.iter().map(row).collect();
-            table(&["NODE", "STATE", "MANIFEST", "ENROLLED", "LAST SEEN", "SVID UNTIL", ""], &rows)
+            table(&["NODE", "STATE", "MANIFEST", "LAST SEEN", "SVID UNTIL", "ENROLLED", ""], &rows)
         });
         Ok(())
     }

@@ -117,6 +117,9 @@ impl Sign {
         }
         let needs = pending.needs(&known).map_err(failed)?;
         let complete = needs.iter().all(operate::pending::Need::is_met);
+        if !complete && !self.how.show {
+            common.unfinished.note();
+        }
         let needs: Vec<NeedTold> = needs.iter().map(NeedTold::from).collect();
         let Weighed { roll, remade, contradictions, unseen: not_compared } = weighed;
         let contradicts = contradictions.iter().map(ToString::to_string).collect();

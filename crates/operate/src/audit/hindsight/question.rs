@@ -13,7 +13,7 @@ pub enum BadQuestion {
     NotWho(String),
     #[error("`{org}` is another org; this is `{own}`")]
     OtherOrg { org: OrgName, own: OrgName },
-    #[error("no {kind} was ever called `{name}`{}", or_near(near.as_deref()))]
+    #[error("no {kind} is known by the name `{name}`{}", or_near(near.as_deref()))]
     Unknown { kind: &'static str, name: String, near: Option<String> },
     #[error("`{0}` is the name of more than one: write user/{0}, service/{0} or node/{0}")]
     Several(String),
@@ -142,8 +142,8 @@ mod tests {
             assert_eq!(find(asked).unwrap().to_string(), found);
         }
         for (asked, why) in [
-            ("alicee", "no user, service or node was ever called `alicee`; did you mean `alice`?"),
-            ("node/alice", "no user, service or node was ever called `alice`"),
+            ("alicee", "no user, service or node is known by the name `alicee`; did you mean `alice`?"),
+            ("node/alice", "no user, service or node is known by the name `alice`"),
             ("wiki", "`wiki` is the name of more than one: write user/wiki, service/wiki or node/wiki"),
             ("spiffe://other/user/alice", "`other` is another org; this is `harbor`"),
             (

@@ -64,8 +64,13 @@ pub enum OperateError {
     Replica(#[from] ReplicaError),
     #[error(transparent)]
     Pending(#[from] BadPending),
-    #[error("the {what} needs {needed} signatures and has {found}")]
+    #[error("{} needs {needed} signatures and has {found}", with_article(what))]
     TooFew { what: String, needed: usize, found: usize },
+}
+
+/// What is said to be somebody's is definite already.
+fn with_article(what: &str) -> String {
+    if what.starts_with("its ") { what.to_owned() } else { format!("the {what}") }
 }
 
 /// Why what the ledger says of a name is not published.

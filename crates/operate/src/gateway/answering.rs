@@ -1,0 +1,66 @@
+//! Which gateways answer now, seen from here (a health check): each is dialed and believed, and asked nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use identity::bundle::Roots;
+use identity::causes::describe;
+use identity::head::Mandate;
+use identity::principal::{Address, NodeName};
+use identity::time::Timestamp;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use wire::connect::{Anchor, CallError, GatewayAddress, Provisional};
+use wire::known::Known;
+use wire::tls::Expect;
+use wire::trust;
+
+use crate::session::Session;
+
+/// Whoever says nothing for so long is not there for anybody.
+const LOOK: Duration = Duration::from_secs(4);
+
+/// Why each gateway that has a mandate now does not answer; nothing for one that does.
+pub async fn look(session: &Session, now: Timestamp) -> BTreeMap<NodeName, Option<String>> {
+    let known = Arc::new(session.known.clone());
+    let mut looking = JoinSet::new();
+    let mut told = BTreeMap::new();
+    for mandate in known.head.head.mandates.iter().filter(|mandate| mandate.is_active(now)) {
+        let name = mandate.gateway.clone();
+        if name == session.survey.gateway && !session.is_alone() {
+            let why = (!session.is_served()).then(|| "it does not run: freehold serve".to_owned());
+            told.insert(name, why);
+            continue;
+        }
+        let (known, mandate) = (Arc::clone(&known), mandate.clone());
+        looking.spawn(async move { (name, look_at(&mandate, &known).await) });
+    }
+    while let Some(looked) = looking.join_next().await {
+        told.extend(looked.ok());
+    }
+    told
+}
+
+/// At each of its addresses, one after the other, until one answers.
+async fn look_at(mandate: &Mandate, known: &Known) -> Option<String> {
+    let mut why = "it has no address".to_owned();
+    for address in &mandate.addresses {
+        match timeout(LOOK, believe(address.clone(), known)).await {
+            Ok(Ok(())) => return None,
+            Ok(Err(failed)) => why = describe(&failed),
+            Err(_) => why = format!("{address} says nothing for {} s", LOOK.as_secs()),
+        }
+    }
+    Some(why)
+}
+
+async fn believe(address: Address, known: &Known) -> Result<(), CallError> {
+    let gateway = GatewayAddress::from(address);
+    // By the roots of now, whoever hands them over: they are signed.
+    let refreshed = trust::refresh(&gateway, known).await;
+    let roots =
+        refreshed.map_or_else(|_| known.first_endpoint_roots(), |(_, trusted)| Roots::of_all(&trusted.endpoint));
+    let expect = Expect::RootsSince(roots, known.head.head.issued_at);
+    Provisional::dial(&gateway, &expect, None).await?.believe(Anchor::Known(known, None)).await.map(drop)
+}
