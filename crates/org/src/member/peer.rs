@@ -71,6 +71,23 @@ impl NotAPeer {
     pub const fn is_outdated(&self) -> bool {
         matches!(self, Self::TooOld { .. } | Self::FromLater { .. } | Self::NotMember(NotMember::TooOld))
     }
+
+    /// Does it end what is open already? Only these do not: what runs out by itself, and what only newer papers could show.
+    /// Operators took nothing back by it.
+    pub(crate) const fn cuts(&self) -> bool {
+        !matches!(
+            self,
+            Self::Svid(Untrusted::Expired { .. })
+                | Self::TooOld { .. }
+                | Self::Stale
+                | Self::NotMember(
+                    NotMember::TooOld
+                        | NotMember::NotShown
+                        | NotMember::Invite(NotCounted::Over { .. })
+                        | NotMember::Word(NotCounted::Over { .. })
+                )
+        )
+    }
 }
 
 /// Built only by `recognize`.
@@ -130,14 +147,26 @@ impl Peer {
         self.member.is_meant()
     }
 
-    /// May what it opened before stay open?
-    pub fn endures(&self, head: &Head) -> Result<(), NotAPeer> {
-        self.svid.endures(head)?;
-        let invite = self.evidence.as_ref().and_then(|evidence| evidence.invite.as_ref());
-        if invite.is_some_and(|(_, invite)| head.revocations.invite_is_revoked(invite.id)) {
-            return Err(NotMember::Invite(NotCounted::Revoked).into());
+    /// May what it opened before stay open? It is judged as anybody is, but for what runs out by itself: its SVID's time,
+    /// and papers that later heads made old.
+    pub fn endures(&self, company: Company<'_>) -> Result<(), NotAPeer> {
+        let head = company.ground.head.as_ref().ok_or(NotMember::NoHead)?;
+        self.svid.endures(&head.head)?;
+        let is_shown = match &self.stands {
+            Stands::Leaf(leaf) if leaf.node_key == self.is.node_key.digest() => company.ground.shows(self.by),
+            Stands::Leaf(_) | Stands::NoLeaf => self.by == head.digest,
+            Stands::NoMap => head.head.members.is_none(),
+        };
+        let stands = match &self.stands {
+            Stands::Leaf(leaf) if !is_shown && leaf.node_key != self.is.node_key.digest() => &Stands::NoLeaf,
+            Stands::NoMap if !is_shown => &Stands::NoLeaf,
+            stands => stands,
+        };
+        let by = if is_shown { self.by } else { head.digest };
+        match judged(&self.is, (stands, by), self.evidence.as_ref(), company) {
+            Err(why) if !why.cuts() => Ok(()),
+            judged => judged.map(drop),
         }
-        Ok(())
     }
 
     pub const fn principal(&self) -> &Principal {
