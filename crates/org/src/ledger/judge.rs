@@ -15,7 +15,7 @@ use identity::principal::{NodeName, PrincipalKind};
 use crate::invite::admission::Claim;
 use crate::invite::approve::{Decision, Waiver};
 use crate::invite::{Approval, Invite, Uses};
-use crate::ledger::counts::{NotCounted, counts, counts_within, says_yes};
+use crate::ledger::counts::{NotCounted, counts, counts_within, says_yes, signers_of};
 use crate::ledger::evidence::Evidence;
 use crate::ledger::ground::Ground;
 
@@ -284,18 +284,30 @@ fn check_approved(
         Approval::None => Ok(()),
         Approval::Human => {
             let approval = evidence.approval.as_ref().ok_or(NotMember::NotApproved)?;
-            let said = match approval.kind() {
-                Decision::KIND => says_yes(approval, evidence.claimed, invite.approvers, ground),
-                // A signer's no ends a waiver, too.
-                Waiver::KIND if facts.is_denied(approval.digest()) == Fact::Known(true) => false,
-                Waiver::KIND => {
-                    let waiver: Result<Waiver, _> = counts(approval, ground);
-                    waiver.is_ok_and(|waiver| waiver.lets_in(invite, &evidence.claim.name))
-                }
-                _ => false,
-            };
+            // A signer's no ends a waiver, too.
+            let denied = facts.is_denied(approval.digest()) == Fact::Known(true);
+            let said = !denied && approves(approval, (evidence.claimed, &evidence.claim.name), invite, ground);
             if said { Ok(()) } else { Err(NotMember::NotApproved) }
         }
+    }
+}
+
+/// Do as many signers as the invite asks for say yes to this very claim, or that nobody need look at such names?
+pub(crate) fn approves(
+    approval: &Envelope,
+    (claimed, name): (Digest, &NodeName),
+    invite: &Invite,
+    ground: &Ground,
+) -> bool {
+    match approval.kind() {
+        Decision::KIND => says_yes(approval, claimed, invite.approvers, ground),
+        // It takes the threshold, too, as whatever is signed beforehand.
+        Waiver::KIND => {
+            let waiver: Result<Waiver, _> = counts(approval, ground);
+            waiver.is_ok_and(|waiver| waiver.lets_in(invite, name))
+                && signers_of(approval, ground) >= usize::from(invite.approvers.max(1))
+        }
+        _ => false,
     }
 }
 
