@@ -41,20 +41,32 @@ pub enum MapPlace<'a> {
     NoMap,
 }
 
-/// What the asked one knows beside the ground.
+/// What the asked one knows beside the ground. Whatever it does not answer is not known to it.
 pub trait Facts {
     /// The name that the head in force lists for this key.
-    fn name_of(&self, key: Digest) -> Fact<Option<NodeName>>;
+    fn name_of(&self, _key: Digest) -> Fact<Option<NodeName>> {
+        Fact::Unknown
+    }
     /// Did the key say itself that it left?
-    fn has_left(&self, key: Digest) -> Fact<bool>;
+    fn has_left(&self, _key: Digest) -> Fact<bool> {
+        Fact::Unknown
+    }
     /// Does the admission link to the record, unforked?
-    fn link(&self, voice: PublicKey, admission: Digest) -> Fact<Link>;
+    fn link(&self, _voice: PublicKey, _admission: Digest) -> Fact<Link> {
+        Fact::Unknown
+    }
     /// How many other keys spent the invite in the voice's chain before this one did.
-    fn spent_before(&self, voice: PublicKey, invite: Digest, key: Digest) -> Fact<u64>;
+    fn spent_before(&self, _voice: PublicKey, _invite: Digest, _key: Digest) -> Fact<u64> {
+        Fact::Unknown
+    }
     /// Did a signer of the set in force say no to this claim?
-    fn is_denied(&self, claim: Digest) -> Fact<bool>;
+    fn is_denied(&self, _claim: Digest) -> Fact<bool> {
+        Fact::Unknown
+    }
     /// The key that was seen first under the name.
-    fn pinned(&self, name: &NodeName) -> Fact<Option<Digest>>;
+    fn pinned(&self, _name: &NodeName) -> Fact<Option<Digest>> {
+        Fact::Unknown
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

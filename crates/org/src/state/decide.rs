@@ -27,8 +27,14 @@ impl State {
         names.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
+    /// Every invite by which somebody may still come in: what their lines name must be kept.
+    pub fn open_invites(&self, now: Timestamp) -> impl Iterator<Item = &InviteRecord> {
+        self.invites.values().filter(move |record| self.is_open(record, now))
+    }
+
     /// Is it neither over, nor used up, nor taken back? Whether it counts is another question.
     pub fn is_open(&self, record: &InviteRecord, now: Timestamp) -> bool {
+        // Who spends more than its own right takes nothing from another's.
         let left = record.open_rights().any(|right| record.uses_left(&right.gateway) != Some(0));
         left && now < record.invite.expires_at && !self.revoked().invite_is_revoked(record.invite.id)
     }
@@ -48,7 +54,7 @@ impl State {
         let said = self.objects.decisions.get(&claim).and_then(|words| words.get(&Verdict::Approve));
         // As with an invite's end, whoever is asked goes by its own clock, too.
         let lasts = |waiver: &&Envelope| waiver.peek(Some(self.org)).is_ok_and(|waiver: Waiver| waiver.lasts_at(at));
-        let all = said.into_iter().chain(self.open_waivers().filter(lasts));
-        all.into_iter().find(|approval| approves(approval, (claim, name), invite, &self.judged.ground))
+        let mut all = said.into_iter().chain(self.open_waivers().filter(lasts));
+        all.find(|approval| approves(approval, (claim, name), invite, &self.judged.ground))
     }
 }
