@@ -61,7 +61,7 @@ fn two_of_three_phrases_replace_lost_signers_after_the_delay_and_everybody_hears
     }
     let early = place.operator("zoe", &["invite", "create"]);
     assert!(!early.status.success(), "zoe is nobody yet: {}", stderr(&early));
-    let done = place.operator_facts("zoe", &["recover", "--wait"]);
+    let done = place.operator_facts("zoe", &["recover", "--wait", "--yes"]);
     assert_eq!(done["state"], "done", "{done}");
     for node in ["web-1", "web-2", "web-3"] {
         until("it follows the new signers", || {
