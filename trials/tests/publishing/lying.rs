@@ -1,7 +1,6 @@
 //! A gateway that lies to the operator's tool about its members.
 
 use identity::key::PublicKey;
-use org::ledger::entry::Action;
 use org::ledger::frontier::Frontier;
 use trials::between::Between;
 use trials::intruder::Intruder;

@@ -295,6 +295,8 @@ fn an_admission_is_an_entry_that_a_mandated_voice_signed() {
     assert_eq!(meets(write("g1", joined).envelope), Err(BadEvidence::NotAnAdmission.into()));
 }
 
+type Change = fn(&mut Head);
+
 fn over() -> NotCounted {
     NotCounted::Over { until: NOW }
 }
@@ -368,7 +370,6 @@ fn what_a_peer_opened_ends_by_what_operators_take_back_and_by_nothing_that_runs_
     let met = |harbor: &Harbor| {
         harbor.meet("web-7", "k9", &harbor.shown("web-7", Some(harbor.admitted("web-7", "web-*", "ann")))).unwrap()
     };
-    type Change = fn(&mut Head);
     let cases: [(&str, Change, bool); 7] = [
         ("another head: nobody is shown by the old one any more", |_| {}, true),
         ("the invite is over", |head| head.issued_at = day(100), true),
