@@ -14,6 +14,8 @@ use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::invite::admission::{Claim, Purpose, SealKey, Transcript};
 use org::invite::code::InviteCode;
+use org::ledger::entry::Action;
+use org::state::State;
 use pki_types::CertificateDer;
 use wire::enroll::{Challenge, EnrollRequest, Issued, RenewRequest, ReturnRequest, SvidRequest};
 use wire::permit::Ask;
@@ -118,6 +120,13 @@ impl Joiner {
 
     pub fn signed_claim(&self) -> Envelope {
         self.claim_by(&[&self.invite_key(), &self.node_key])
+    }
+
+    /// What a gateway writes that lets it in, whatever that counts for.
+    pub fn let_in_by(&self, state: &State) -> Action {
+        let record = self.code.ticket.authority().invite().and_then(|id| state.invite(id));
+        let invite = record.map(|(_, record)| record.envelope.clone());
+        Action::NodeAdmit { claim: self.signed_claim(), invite, approval: None }
     }
 
     pub fn svid(&self, not_after: Timestamp) -> SvidRequest {

@@ -119,7 +119,7 @@ fn two_phrases_end_a_freeze_for_everybody_and_neither_of_the_rivals_signs_any_mo
         until("it says until when", || problem(&place, node).contains("settle it for zoe"));
     }
     assert!(alarms(&place).contains("settle it for zoe"), "{}", alarms(&place));
-    let done = place.operator_facts("zoe", &["recover", "--wait"]);
+    let done = place.operator_facts("zoe", &["recover", "--wait", "--yes"]);
     assert_eq!(done["state"], "done", "{done}");
     for node in NODES {
         until("it follows the new signers", || {
@@ -154,7 +154,7 @@ fn the_home_of_a_rival_settles_it_and_is_told_what_lapsed() {
     assert_eq!((&begun["state"], &begun["signers"]), (&"waiting".into(), &serde_json::json!(["zoe"])));
     let _gateway = place.serve();
     until("it says until when", || problem(&place, "web-1").contains("settle it for zoe"));
-    let done = place.facts(&["recover", "--wait"]);
+    let done = place.facts(&["recover", "--wait", "--yes"]);
     assert_eq!(done["state"], "done", "{done}");
     until("it follows the new signers", || place.status("web-1")["head"] == done["head"]);
     place.joined("web-3");

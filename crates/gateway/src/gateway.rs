@@ -24,6 +24,7 @@ use org::ledger::frontier::Tip;
 use org::refusal::{Fault, Refusal};
 use org::state::{MemberRecord, State};
 use tokio::sync::{RwLock, RwLockReadGuard};
+use wire::known::freeze::WAY_OUT;
 use wire::tls::{Judgment, Vouched};
 use wire::written::Written;
 
@@ -277,7 +278,7 @@ impl Gateway {
     pub fn may_issue(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         self.halt.check()?;
         if self.halt.is_frozen() {
-            let why = "two signer sets claim one place: nothing is issued until the recovery keys settle it".to_owned();
+            let why = format!("two signer sets claim one place, and nothing is issued until it is settled: {WAY_OUT}");
             return Err(Refusal::LedgerRefuses { why });
         }
         let mandate = self.mandate(now)?;

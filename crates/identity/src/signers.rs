@@ -186,23 +186,6 @@ impl SignerSet {
         self.quorum.open(self.org, envelope)
     }
 
-    /// One step: the successor, if this set's threshold signed it, or the recovery set's.
-    pub fn succeed(&self, envelope: &Envelope, recovery: &Quorum) -> Result<(Self, Word), BrokenChain> {
-        let not_signed =
-            |why| BrokenChain::NotSigned { version: self.version.saturating_add(1), by: self.version, why };
-        let (version, previous, quorum, word) = if envelope.kind() == Recovery::KIND {
-            let next: Recovery = recovery.open(self.org, envelope).map_err(not_signed)?;
-            (next.version, next.previous, next.quorum, Word::Recovery)
-        } else {
-            let next: Succession = self.open(envelope).map_err(not_signed)?;
-            (next.version, next.previous, next.quorum, Word::Signers)
-        };
-        if self.version.checked_add(1) != Some(version) || previous != self.id {
-            return Err(BrokenChain::NotASuccessor { known: self.version, found: version });
-        }
-        Ok((Self::later(self.org, version, quorum), word))
-    }
-
     /// A later set than the first.
     pub fn later(org: OrgId, version: u64, quorum: Quorum) -> Self {
         Self { org, version, id: id_of(org, version, &quorum), quorum }
@@ -231,81 +214,13 @@ mod tests {
     use super::*;
     use crate::key::{EdKey, Sign as _};
 
-    const ORG: OrgId = OrgId([7; 32]);
-
-    fn key(n: u8) -> EdKey {
-        EdKey::from_seed(&[n; 32])
-    }
-    fn quorum(threshold: usize, of: &[u8]) -> Quorum {
-        let signer = |n: &u8| Signer { name: format!("s{n}").parse().unwrap(), key: key(*n).public() };
-        Quorum::new(threshold, of.iter().map(signer).collect()).unwrap()
-    }
-    fn safe() -> Quorum {
-        quorum(2, &[21, 22, 23])
-    }
-    fn recovery(of: &SignerSet, quorum: Quorum, by: &[u8]) -> Envelope {
-        let at = Timestamp::from_unix(1_800_000_000);
-        let body = Recovery { version: of.version + 1, previous: of.id, quorum, head: None, settles: false, at };
-        let mut envelope = Envelope::seal(Some(ORG), &body).unwrap();
-        for n in by {
-            envelope.sign(&key(*n)).unwrap();
-        }
-        envelope
-    }
-    fn first() -> SignerSet {
-        SignerSet { org: ORG, version: 1, id: Digest([1; 32]), quorum: quorum(2, &[1, 2, 3]) }
-    }
-    fn successor(of: &SignerSet, quorum: Quorum, by: &[u8]) -> Envelope {
-        let body = Succession { version: of.version + 1, previous: of.id, also: Vec::new(), quorum, head: None };
-        let mut envelope = Envelope::seal(Some(ORG), &body).unwrap();
-        for n in by {
-            envelope.sign(&key(*n)).unwrap();
-        }
-        envelope
-    }
-
-    #[test]
-    fn a_successor_needs_the_threshold_of_the_current_set() {
-        for by in [&[1][..], &[4, 5], &[]] {
-            let lone = successor(&first(), quorum(1, &[4]), by);
-            assert!(
-                matches!(first().succeed(&lone, &safe()), Err(BrokenChain::NotSigned { version: 2, .. })),
-                "{by:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_step_cannot_be_skipped_or_repeated() {
-        let second = successor(&first(), quorum(2, &[1, 2, 3]), &[1, 2]);
-        let (at_two, _) = first().succeed(&second, &safe()).unwrap();
-        assert!(matches!(at_two.succeed(&second, &safe()), Err(BrokenChain::NotASuccessor { known: 2, found: 2 })));
-    }
-
     #[test]
     fn a_quorum_can_always_be_met_and_never_by_nobody() {
-        let ann = Signer { name: "ann".parse().unwrap(), key: key(1).public() };
+        let ann = Signer { name: "ann".parse().unwrap(), key: EdKey::from_seed(&[1; 32]).public() };
         assert!(Quorum::new(0, vec![ann.clone()]).is_err());
         assert!(Quorum::new(2, vec![ann.clone()]).is_err());
         assert!(Quorum::new(1, vec![]).is_err());
         assert!(Quorum::new(2, vec![ann.clone(), Signer { name: "ben".parse().unwrap(), key: ann.key }]).is_err());
         assert!(serde_json::from_str::<Quorum>(r#"{"threshold":0,"signers":[]}"#).is_err());
-    }
-
-    #[test]
-    fn a_recovery_needs_its_own_threshold() {
-        let lost = recovery(&first(), quorum(1, &[7]), &[21, 23]);
-        let (set, word) = first().succeed(&lost, &safe()).unwrap();
-        assert_eq!((set.version, word), (2, Word::Recovery));
-        for by in [&[21][..], &[1, 2, 3], &[21, 1], &[]] {
-            let lone = recovery(&first(), quorum(1, &[7]), by);
-            assert!(matches!(first().succeed(&lone, &safe()), Err(BrokenChain::NotSigned { .. })), "{by:?}");
-        }
-    }
-
-    #[test]
-    fn the_recovery_keys_cannot_sign_an_ordinary_succession_nor_the_signers_a_recovery() {
-        let posing = successor(&first(), quorum(1, &[7]), &[21, 22, 23]);
-        assert!(matches!(first().succeed(&posing, &safe()), Err(BrokenChain::NotSigned { .. })));
     }
 }

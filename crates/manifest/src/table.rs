@@ -34,10 +34,6 @@ impl Table {
         Ok(Self { nodes, classes, manifests })
     }
 
-    pub fn leaf(&self, node: &NodeName) -> Option<&NodeLeaf> {
-        self.nodes.get(node)
-    }
-
     /// What a machine of this name should be: as its leaf says; one that joined since is what its class is.
     pub fn manifest(&self, node: &NodeName) -> Option<&Manifest> {
         let class =

@@ -14,6 +14,7 @@ const EVERYWHERE: [&str; 4] = ["lib.rs", "mod.rs", "main.rs", "tests.rs"];
 pub(super) struct House {
     crates: BTreeSet<String>,
     words: BTreeSet<String>,
+    functions: BTreeSet<String>,
 }
 
 impl House {
@@ -23,12 +24,18 @@ impl House {
         let places = ["crates", "trials", "fuzz/src"];
         let mut files: Vec<_> = places.iter().flat_map(|at| sources(&root().join(at))).collect();
         files.extend(below(&root().join("crates"), "sh"));
-        let mut words = BTreeSet::new();
+        let (mut words, mut functions) = (BTreeSet::new(), BTreeSet::new());
         for file in files {
             let text = std::fs::read_to_string(file).unwrap();
             words.extend(code_of(&text).flat_map(words_of).map(str::to_owned));
+            functions.extend(code_of(&text).filter_map(function_of).map(str::to_owned));
         }
-        Self { crates, words }
+        Self { crates, words, functions }
+    }
+
+    /// Whether a test or another function has this name.
+    pub(super) fn has_function(&self, name: &str) -> bool {
+        self.functions.contains(name)
     }
 
     /// Whether this word is in the code, outside of comments.
@@ -142,6 +149,12 @@ fn defines(line: &str, name: &str) -> bool {
     let bare = line.trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ").trim_start_matches("pub ");
     let follows = |rest: &str| rest.is_empty() || rest.trim_start().starts_with([',', '(', ':', '{']);
     declared || bare.strip_prefix(name).is_some_and(follows)
+}
+
+/// The function that a line begins.
+fn function_of(line: &str) -> Option<&str> {
+    let mut words = words_of(line).skip_while(|word| *word != "fn");
+    words.nth(1)
 }
 
 fn code_of(text: &str) -> impl Iterator<Item = &str> {

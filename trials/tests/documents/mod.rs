@@ -172,6 +172,30 @@ fn every_name_on_the_map_is_somewhere_in_the_code() {
     assert_none(&complaints);
 }
 
+/// A decision in force names tests beside no file: whatever has so long a name is one, or another function.
+#[test]
+fn every_long_name_in_a_decision_is_a_test_or_a_function() {
+    let (house, mut complaints, mut found) = (House::look(), Vec::new(), 0);
+    let is_decision = |document: &&Document| document.name.starts_with("docs/decisions/0") && !document.is_history();
+    for document in documents().iter().filter(is_decision) {
+        for (line, paragraph) in paragraphs(&document.text) {
+            for span in spans(&paragraph).iter().filter(|span| is_long_name(&span.text)) {
+                found += 1;
+                if !house.has_function(&span.text) {
+                    complaints.push(format!("{}:{line}: no function is called `{}`", document.name, span.text));
+                }
+            }
+        }
+    }
+    assert!(found > 50, "only {found} were found");
+    assert_none(&complaints);
+}
+
+fn is_long_name(text: &str) -> bool {
+    let plain = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    plain && text.matches('_').count() >= 4
+}
+
 #[test]
 fn every_invariant_names_a_test_that_holds_it() {
     let house = House::look();

@@ -208,7 +208,7 @@ fn a_new_gateway_waits_for_no_recovery_that_its_machine_follows_already() {
     let _laptop = place.serve();
     let words = ["recover", "--card", "harbor.card", "--signer", "zoe", "--unprotected", "--yes", "--json"];
     succeeded(&place.operator("zoe", &[&words[..], &["--phrases-file", &file]].concat()));
-    assert_eq!(place.operator_facts("zoe", &["recover", "--wait"])["state"], "done");
+    assert_eq!(place.operator_facts("zoe", &["recover", "--wait", "--yes"])["state"], "done");
     // The roots were in a safe.
     for name in
         ["identity-root", "endpoint-root"].iter().flat_map(|root| [".key", ".pem"].map(|end| format!("{root}{end}")))

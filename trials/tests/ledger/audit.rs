@@ -1,12 +1,15 @@
 //! The audit: every change is in it, and every tampering with the gateway's file is named.
 
+use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::{Leaf, Meant, NodeLeaf};
+use org::invite::approve::{Decision, Verdict};
 use org::ledger::entry::Action;
 use rusqlite::Connection;
 use serde_json::Value;
 use trials::intruder::Intruder;
+use trials::joiner::Joiner;
 use trials::place::{Place, ended, refused, stderr, stdout, succeeded, text};
 use trials::thief::Thief;
 
@@ -119,22 +122,39 @@ fn a_leaf_that_names_the_admission_of_another_has_no_evidence() {
 #[test]
 fn what_does_not_count_is_a_line_and_a_number_and_no_failure() {
     let place = with_history();
+    let code = place.code(&["--uses", "1"]);
     let intruder = Intruder::at(place.org().join("gateway"));
     // A gateway that was taken over says in its own voice what has no effect.
     intruder.put(&intruder.says(Action::NodeJoin { node_key: Digest([7; 32]), name: "ghost".parse().unwrap() }));
+    for name in ["first", "second"] {
+        let joiner = Joiner::new(&code, name);
+        intruder.put(&intruder.says(joiner.let_in_by(&intruder.state())));
+    }
+    let word = Decision { about: Digest([7; 32]), verdict: Verdict::Approve };
+    let envelope = Envelope::seal(Some(intruder.founding().id), &word).unwrap().signed(&intruder.voice()).unwrap();
+    intruder.put(&intruder.says(Action::Take { envelope }));
     let _gateway = place.serve();
     let verdict = place.facts(&["audit", "--verify"]);
     assert_eq!(
         (&verdict["ok"], &verdict["entries"], &verdict["void"], &verdict["first_bad"]),
-        (&true.into(), &9.into(), &1.into(), &Value::Null)
+        (&true.into(), &13.into(), &3.into(), &Value::Null)
     );
     let told = stdout(&place.freehold(&["audit", "--verify"]));
-    assert!(told.contains("9 entries hold") && told.contains("1 of them does not count"), "{told}");
-    let lines = place.facts(&["audit", "--subject", "ghost"]);
-    assert!(field(&lines[0], "result").starts_with("void: nobody was let in with that key"), "{lines}");
+    assert!(told.contains("13 entries hold") && told.contains("3 of them do not count"), "{told}");
+    let subjects = [
+        ("ghost", "void: nobody was let in with that key"),
+        ("second", "void: all uses of the invite at this gateway were spent"),
+    ];
+    for (subject, why) in subjects {
+        let lines = place.facts(&["audit", "--subject", subject]);
+        assert!(field(&lines[0], "result").starts_with(why), "{lines}");
+    }
+    let lines = place.facts(&["audit"]);
+    let last = lines.as_array().unwrap().last().unwrap();
+    assert_eq!(field(last, "result"), "void: no signer of this org has signed it", "{last}");
     // Nor is it a failure of what is built on it: machines join, and a backup holds.
     place.joined("web-2");
-    assert_eq!(place.facts(&["audit", "--verify"])["void"], 1);
+    assert_eq!(place.facts(&["audit", "--verify"])["void"], 3);
     let words = place.passphrase("a void entry");
     let kept = ["--backup-passphrase-file", &words];
     succeeded(&place.freehold(&[&["backup", "create", "--out", "kept"], &kept[..]].concat()));

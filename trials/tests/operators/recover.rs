@@ -61,7 +61,13 @@ fn two_of_three_phrases_replace_lost_signers_after_the_delay_and_everybody_hears
     }
     let early = place.operator("zoe", &["invite", "create"]);
     assert!(!early.status.success(), "zoe is nobody yet: {}", stderr(&early));
-    let done = place.operator_facts("zoe", &["recover", "--wait"]);
+    // No head lists the machines yet: whoever takes them over sees them first.
+    let asked = place.operator("zoe", &["recover", "--wait"]);
+    ended(&asked, 2, "this needs a yes");
+    let shown = stderr(&asked);
+    let told = shown.lines().find(|line| line.starts_with("They take over what the lost signers let in"));
+    assert!(told.is_some_and(|line| line.contains("web-1, web-2, web-3")), "{shown}");
+    let done = place.operator_facts("zoe", &["recover", "--wait", "--yes"]);
     assert_eq!(done["state"], "done", "{done}");
     for node in ["web-1", "web-2", "web-3"] {
         until("it follows the new signers", || {

@@ -1,7 +1,6 @@
 //! A gateway that lies to the operator's tool about its members.
 
 use identity::key::PublicKey;
-use org::ledger::entry::Action;
 use org::ledger::frontier::Frontier;
 use trials::between::Between;
 use trials::intruder::Intruder;
@@ -10,6 +9,7 @@ use trials::place::{json, succeeded, text};
 use wire::control::{ControlAnswer, Observed};
 
 use super::Scene;
+use crate::gateways::Two;
 
 /// Name and state of each node, as the tool shows them through this gateway.
 fn listed(scene: &Scene, gateway: &str) -> Vec<(String, String)> {
@@ -61,26 +61,56 @@ fn a_gateway_that_forgets_its_ledger_hides_nobody_whom_this_home_knows() {
 fn an_admission_that_does_not_count_gets_no_leaf_though_the_gateway_wrote_it_down() {
     let (scene, gateway) = Scene::with_wiki(&["web-1", "web-2"]);
     let place = &scene.place;
+    let outdated = place.code(&["--uses", "5"]);
+    succeeded(&place.freehold(&["signer", "replace", "ann", "ben", "--unprotected", "--yes"]));
     let revoked = place.invite(&["--uses", "5"]);
     succeeded(&place.freehold(&["invite", "revoke", &text(&revoked, "id"), "--yes"]));
     let used_up = place.code(&["--uses", "1"]);
     succeeded(&place.join("web-3", &used_up));
     assert_eq!(gateway.stop(), Some(0));
     let intruder = Intruder::at(place.org().join("gateway"));
-    for (code, name) in [(text(&revoked, "code"), "web-8"), (used_up, "web-9")] {
-        let joiner = Joiner::new(&code, name);
-        let id = joiner.code.ticket.authority().invite().unwrap();
-        let invite = intruder.state().invite(id).map(|(_, record)| record.envelope.clone());
-        intruder.put(&intruder.says(Action::NodeAdmit { claim: joiner.signed_claim(), invite, approval: None }));
+    for (code, name) in [(outdated, "web-7"), (text(&revoked, "code"), "web-8"), (used_up, "web-9")] {
+        intruder.put(&intruder.says(Joiner::new(&code, name).let_in_by(&intruder.state())));
     }
     let _gateway = place.serve();
+    // Operators see who waits and why; and that somebody had a use that nobody gave.
+    let status = place.facts(&["status"]);
+    let waits = serde_json::json!([
+        { "why": "all uses of the invite at this gateway were spent", "nodes": ["web-9"] },
+        { "why": "the invite that let it in does not count: 0 of the 1 signers that it needs have signed, of those in force",
+          "nodes": ["web-7"] },
+        { "why": "the invite that let it in does not count: it was revoked", "nodes": ["web-8"] },
+    ]);
+    assert_eq!(status["waits"], waits);
+    let alarm =
+        "`web-9`, let in by `quay`: all uses of the invite at this gateway were spent: freehold node show web-9";
+    assert_eq!(status["alarms"], serde_json::json!([alarm]));
     assert_eq!(scene.publish()["published"], true);
     let mut all = members(&["quay", "web-1", "web-2", "web-3"]);
-    all.extend(["web-8", "web-9"].map(|name| (name.to_owned(), "waiting".to_owned())));
+    all.extend(["web-7", "web-8", "web-9"].map(|name| (name.to_owned(), "waiting".to_owned())));
     assert_eq!(listed(&scene, &place.address()), all);
     // Whoever had a leaf would be in for good: another head, and the invites' end, change nothing about them.
     succeeded(&place.freehold(&["refresh"]));
     assert_eq!(listed(&scene, &place.address()), all);
+}
+
+#[test]
+fn what_a_gateway_says_after_it_was_removed_lets_nobody_in() {
+    let (two, laptop, vps) = Two::serving();
+    let place = &two.place;
+    let code = place.code(&["--uses", "5"]);
+    two.settle();
+    succeeded(&place.freehold(&["gateway", "remove", "vps", "--yes"]));
+    assert_eq!((laptop.stop(), vps.stop()), (Some(0), Some(0)));
+    let (here, removed) = (Intruder::at(place.org().join("gateway")), Intruder::at(place.scope("vps").join("gateway")));
+    let admission = Joiner::new(&code, "web-9").let_in_by(&here.state());
+    here.put(&here.entry(&removed.voice(), ground::clock::now(), admission));
+    let _laptop = place.serve();
+    succeeded(&place.freehold(&["refresh"]));
+    assert_eq!(place.state_of("web-9").as_deref(), Some("waiting"));
+    let status = place.facts(&["status"]);
+    let why = "the gateway that let it in has no mandate for that any more";
+    assert_eq!(status["waits"], serde_json::json!([{ "why": why, "nodes": ["web-9"] }]));
 }
 
 #[test]

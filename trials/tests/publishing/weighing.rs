@@ -37,7 +37,7 @@ fn whoever_is_asked_is_told_before_what_the_head_does_to_machines() {
     scene.declare(&wiki_on("web-1"));
     place.joined("web-2");
     let head = place.facts(&["status"])["head"]["version"].clone();
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 8] = [
         &["publish", "fleet"],
         &["rollback"],
         &["signer", "add", "ben", "--unprotected"],
@@ -45,6 +45,7 @@ fn whoever_is_asked_is_told_before_what_the_head_does_to_machines() {
         &["mandate", "change", "quay", "--svid-ttl", "8h"],
         &["user", "revoke", "ann"],
         &["node", "revoke", "web-1"],
+        &["node", "replace", "web-1"],
     ];
     for words in commands {
         let told = place.freehold(words);

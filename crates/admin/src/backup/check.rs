@@ -1,5 +1,6 @@
 //! Checks a backup: every sum, every signature, and the whole ledger folded afresh. Says what it would bring back.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gateway::store::folder::GatewayFile;
@@ -11,7 +12,7 @@ use identity::envelope::Envelope;
 use identity::head::Head;
 use identity::id::{InviteId, OrgId};
 use identity::key::{EdKey, Sign as _};
-use identity::principal::OrgName;
+use identity::principal::{NodeName, OrgName};
 use identity::time::Timestamp;
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
@@ -20,7 +21,7 @@ use operate::backup::inside::Inside;
 use operate::backup::read::{Backup, Kept, Sink};
 use operate::backup::{BackupError, Contents, LEDGER};
 use operate::folder::Memory;
-use org::state::{Standing, State};
+use org::state::{InviteRecord, Standing, State};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::known::{BadKnowledge, Known, KnownFile};
@@ -262,16 +263,15 @@ fn check_memory(state: &State, kept: &Kept) -> Result<(), CheckError> {
 }
 
 fn open_invites(state: &State, now: Timestamp) -> Vec<OpenInvite> {
-    let mut open: Vec<OpenInvite> = Vec::new();
-    for record in state.invites.values() {
-        let invite = &record.invite;
-        let mut left = invite.rights.iter().map(|right| record.uses_left(&right.gateway));
-        let left = left.try_fold(0, |sum: u32, left| Some(sum.saturating_add(left?)));
-        if left != Some(0) && now < invite.expires_at && !state.revoked().invite_is_revoked(invite.id) {
-            let label = invite.label.clone();
-            open.push(OpenInvite { id: invite.id, label, uses_left: left, expires_at: invite.expires_at });
-        }
-    }
+    let view = |record: &InviteRecord| {
+        let InviteRecord { invite, .. } = record;
+        // Of a gateway that has several, all are told at once.
+        let gateways: BTreeSet<&NodeName> = record.open_rights().map(|right| &right.gateway).collect();
+        let mut left = gateways.into_iter().map(|gateway| record.uses_left(gateway));
+        let uses_left = left.try_fold(0, |sum: u32, left| Some(sum.saturating_add(left?)));
+        OpenInvite { id: invite.id, label: invite.label.clone(), uses_left, expires_at: invite.expires_at }
+    };
+    let mut open: Vec<OpenInvite> = state.open_invites(now).map(view).collect();
     open.sort_by_key(|invite| (invite.expires_at, invite.id));
     open
 }

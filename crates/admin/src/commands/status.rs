@@ -7,6 +7,7 @@ use identity::principal::NodeName;
 use operate::audit::status::status;
 use operate::audit::status::{Lasting, OrgStatus, TrustView};
 use operate::pending::Pending;
+use operate::replica::roll;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -95,6 +96,7 @@ fn in_words(told: &Told) -> String {
     if status.waiting > 0 {
         lines.push(format!("waiting   {} machine(s) for a person: freehold node waiting", status.waiting));
     }
+    lines.extend(status.waits.iter().map(|it| format!("waits     {}: {}", roll::names(&it.nodes), it.why)));
     lines.extend(pending.iter().map(|it| match it.waits_for.as_slice() {
         [] => format!("pending   {}: complete: freehold send {0}", it.file),
         some => format!("pending   {}: waits for one of {}", it.file, some.join(", ")),

@@ -246,20 +246,21 @@ pub(crate) async fn come_back(gateway: &Gateway, request: ReturnRequest, setting
     let now = clock::now();
     let challenge = setting.challenge.still_good(now)?;
     let node_key = request.svid.binding.node_key;
-    let (name, doubt) = {
+    let (name, alarm) = {
         let state = gateway.state().await;
         if state.revoked().node_keys.contains(&node_key.digest()) {
             return Err(Refusal::KeyRevoked);
         }
         let member = state.member(&node_key).filter(|member| member.was_given(request.admission));
         let member = member.ok_or(Refusal::NotAdmitted)?;
+        // It is told why once it has proven its key.
+        let alarm = state.alarm(member).cloned();
         match renew::check_standing(&state, member) {
-            // It is told why once it has proven its key.
-            Err(Refusal::Waiting) if gateway.contradicted(&state, member).is_some() => {}
+            Err(Refusal::Waiting) if alarm.is_some() => {}
             standing => standing?,
         }
         gateway.suspended.check(node_key.digest(), now)?;
-        (member.claim().name.clone(), gateway.doubt(&state, member))
+        (member.claim().name.clone(), alarm)
     };
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
     let transcript = Transcript::new(
@@ -272,8 +273,8 @@ pub(crate) async fn come_back(gateway: &Gateway, request: ReturnRequest, setting
     if !transcript.is_signed(Purpose::Return, node_key, &request.by_node) {
         return Err(Refusal::BadProof);
     }
-    if let Some(doubt) = doubt {
-        return Err(gateway.shout(node_key, &name, &doubt, now));
+    if let Some(why) = alarm {
+        return Err(gateway.shout(node_key, &name, &why, now));
     }
     let principal = Principal::node(&gateway.about.org, &name);
     let applicant = Applicant { principal: &principal, node: &name, node_key };

@@ -2,11 +2,11 @@
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::signers::{Recovery, SignerSet, Word};
 use identity::time::Timestamp;
-use org::ledger::signers::{Signers, Stance};
+use org::ledger::signers::Stance;
 use org::refusal::{Fault, Refusal};
 use org::state::State;
+use org::state::accept::NotRecovered;
 use org::state::signer::MAX_OPEN;
 
 use crate::fault::OrFault as _;
@@ -22,7 +22,7 @@ pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Times
         if is_over(&state, &recovery) {
             return Ok(now);
         }
-        check(&state, &recovery)?;
+        check(&state, &recovery, now)?;
     }
     let correlation = random::correlation().or_fault(Fault::Randomness)?;
     let begin = move |tx: &mut Transaction<'_>| {
@@ -30,7 +30,7 @@ pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Times
         if is_over(tx.state, &recovery) {
             return Ok((now, false));
         }
-        check(tx.state, &recovery)?;
+        check(tx.state, &recovery, now)?;
         let digest = recovery.digest();
         let due = |state: &State| state.open_recoveries().iter().find(|(step, _)| step.digest == digest).map(|it| it.1);
         if let Some(due_at) = due(tx.state) {
@@ -56,30 +56,9 @@ fn is_over(state: &State, recovery: &Envelope) -> bool {
     state.judged.signers.stance_of(recovery.digest()) == Stance::Taken
 }
 
-/// Would it follow the signers in force here, or end a freeze?
-fn check(state: &State, recovery: &Envelope) -> Result<(), Refusal> {
-    let refuses = |why: String| Refusal::LedgerRefuses { why };
-    let set = match &state.judged.signers {
-        Signers::InForce(in_force) => {
-            let next = in_force.set.succeed(recovery, &state.replica.basis.recovery);
-            let (set, word) = next.map_err(|why| refuses(why.to_string()))?;
-            if word != Word::Recovery {
-                return Err(Refusal::BadProof);
-            }
-            set
-        }
-        Signers::Frozen(frozen) => {
-            let body: Recovery =
-                state.replica.basis.recovery.open(state.org, recovery).map_err(|_| Refusal::BadProof)?;
-            if !body.settles || body.previous != frozen.last.id {
-                return Err(refuses("two signer sets claim one place here: it must settle that".to_owned()));
-            }
-            SignerSet::later(state.org, body.version, body.quorum)
-        }
-    };
-    if let Some(name) = state.name_taken(&set) {
-        let why = format!("the signer's name `{name}` belongs to another key: choose another");
-        return Err(Refusal::LedgerRefuses { why });
-    }
-    Ok(())
+fn check(state: &State, recovery: &Envelope, now: Timestamp) -> Result<(), Refusal> {
+    state.check_recovery(recovery, now).map_err(|why| match why {
+        NotRecovered::NotSigned(_) => Refusal::BadProof,
+        why => Refusal::LedgerRefuses { why: why.to_string() },
+    })
 }

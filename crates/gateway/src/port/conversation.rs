@@ -337,19 +337,10 @@ impl Conversation {
         self.gateway.await_map().await?;
         let state = self.gateway.state().await;
         let record = state.member(&svid.node_key);
-        let doubt = record.and_then(|member| self.gateway.doubt(&state, member));
         let member = match (Member::recognize(&state, svid), record) {
-            (Err(Refusal::Waiting), Some(record)) => {
-                let (key, name) = (record.claim().node_key, &record.claim().name);
-                let told = self.gateway.contradicted(&state, record);
-                let told = told.map(|doubt| self.gateway.shout(key, name, &doubt, now));
-                return Err(told.unwrap_or(Refusal::Waiting));
-            }
+            (Err(Refusal::Waiting), Some(record)) => return Err(self.gateway.waits(&state, record, now)),
             (recognized, _) => recognized?,
         };
-        if let Some(doubt) = doubt {
-            return Err(self.gateway.shout(member.node_key(), member.node(), &doubt, now));
-        }
         // Users and services talk to their peers; to a gateway their node speaks for them.
         if member.is_the_node() { Ok(member) } else { Err(Refusal::NotPermitted { needed: "node".to_owned() }) }
     }

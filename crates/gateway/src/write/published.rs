@@ -329,11 +329,6 @@ impl Published {
         self.nodes.get(name).map(|leaf| leaf.node_key)
     }
 
-    /// What the map says of a name. It was checked against its root when it was read.
-    pub fn leaf(&self, name: &NodeName) -> Option<&NodeLeaf> {
-        self.nodes.get(name)
-    }
-
     pub fn manifest(&self, digest: Digest) -> Option<&Arc<[u8]>> {
         self.manifests.get(&digest)
     }

@@ -306,7 +306,7 @@ pub async fn leave(scope: &Scope, gateways: &[GatewayAddress]) -> Result<(), Ask
 mod tests {
     use identity::head::{Head, Recorded};
     use identity::key::Sign as _;
-    use identity::signers::Succession;
+    use identity::signers::{SignerSet, Succession};
 
     use super::*;
     use crate::scene::{self, NOW};
@@ -332,7 +332,7 @@ mod tests {
             let quorum = scene::quorum(next);
             let body = Succession { version: 2, previous: first.id, also: Vec::new(), quorum, head: None };
             let step = scene::sealed(&founding, &body, "ann");
-            let (set, _) = first.succeed(&step, &scene::quorum("safe")).unwrap();
+            let set = SignerSet::later(founding.id, 2, body.quorum);
             (step, Head { version: 2, signers: set.as_ref(), ..known.head.head.clone() })
         };
         let tip =

@@ -1,5 +1,7 @@
 //! What stands beside the head in force, and what is missing: rivals, heads that were left, entries, and who has them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use identity::head::{KeyMark, Revocations};
 use identity::id::Digest;
 use identity::principal::NodeName;
@@ -12,6 +14,7 @@ use org::state::State;
 use serde::Serialize;
 
 use crate::gateway::had_by_peers;
+use crate::replica::roll;
 use crate::session::fold::apart;
 use crate::session::reports::Reports;
 use crate::session::{Result, Session};
@@ -57,6 +60,32 @@ impl LeftView {
         let Self { node, version, digest } = self;
         format!("`{node}` followed head {version} ({digest}) before, which the head in force does not reach")
     }
+}
+
+/// Machines that wait for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WaitsView {
+    pub why: String,
+    pub nodes: Vec<NodeName>,
+}
+
+/// Whose admissions do not count, and why; and what of it a person must look at.
+pub(super) fn waits(state: &State) -> (Vec<WaitsView>, Vec<String>) {
+    let (mut reasons, mut alarms) = (BTreeMap::<String, BTreeSet<NodeName>>::new(), BTreeSet::new());
+    for (name, waiting) in roll::waits(state) {
+        let heir = waiting
+            .claims
+            .as_ref()
+            .is_some_and(|(name, key)| state.judged.fold.handed.get(name).is_some_and(|heir| heir.key == *key));
+        let why = if heir { "the next head hands the name on to it".to_owned() } else { waiting.why.to_string() };
+        reasons.entry(why).or_default().insert(name.clone());
+        if waiting.why.is_alarm() && !heir {
+            let gateway = state.judged.voices.get(&waiting.voice).map_or("a gateway", NodeName::as_str);
+            alarms.insert(format!("`{name}`, let in by `{gateway}`: {}: freehold node show {name}", waiting.why));
+        }
+    }
+    let view = |(why, nodes): (String, BTreeSet<NodeName>)| WaitsView { why, nodes: nodes.into_iter().collect() };
+    (reasons.into_iter().map(view).collect(), alarms.into_iter().collect())
 }
 
 /// What other heads of the signers in force say.

@@ -16,7 +16,7 @@ use org::state::head::AHEAD;
 use serde::Serialize;
 use wire::known::freeze::Freeze;
 
-use crate::audit::beside::{self, LeftView, RivalView};
+use crate::audit::beside::{self, LeftView, RivalView, WaitsView};
 use crate::gateway::answering;
 use crate::node::{self, waiting};
 use crate::session::reports::{Reports, reports_known};
@@ -37,6 +37,8 @@ pub struct OrgStatus {
     pub trust: Vec<TrustView>,
     /// Machines that wait for a person.
     pub waiting: usize,
+    /// Admissions that do not count, by the reason.
+    pub waits: Vec<WaitsView>,
     /// Heads beside the one in force, and what they take away.
     pub rivals: Vec<RivalView>,
     /// Heads that machines followed, and the one in force does not reach.
@@ -147,9 +149,11 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
     let trust = trust_views(&head.trust, &live, Some(&reports).filter(|_| !alone));
     let state = session.fold.as_deref();
     let rivals = state.map(|state| beside::rivals(state, &nodes)).unwrap_or_default();
+    let (waits, odd) = state.map(beside::waits).unwrap_or_default();
     let heads_left = beside::left(state, &live, &reports);
     let alarms = [
         troubles(session, &live, &gateways, now),
+        odd,
         beside::missing(session).await?,
         rivals.iter().map(|rival| rival.in_words(head.version)).collect(),
         heads_left.iter().map(LeftView::in_words).collect(),
@@ -172,6 +176,7 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
         nodes: counts,
         trust,
         waiting,
+        waits,
         alarms: alarms.into_iter().flatten().chain(unfolded).collect(),
         rivals,
         heads_left,

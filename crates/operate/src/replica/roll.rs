@@ -1,13 +1,13 @@
 //! Whom a head newly lists, whom it leaves waiting, and whose keys it ends: what whoever signs it sees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use identity::head::{Head, KeyMark};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::NodeName;
 use org::ledger::draft::{Draft, Fate};
-use org::ledger::fold::Leaves;
+use org::ledger::fold::{Leaves, Waiting};
 use org::state::State;
 use serde::Serialize;
 
@@ -74,12 +74,17 @@ impl Roll {
 
 /// Whom a chain admitted and nobody lists: whoever waits when it ends.
 pub(crate) fn waiting_of(state: &State, voice: PublicKey) -> Vec<(NodeName, String)> {
-    let waits = state.judged.fold.waiting.values().filter(|waiting| waiting.voice == voice);
-    let waits = waits.filter_map(|waiting| Some((waiting.claims.clone()?, waiting.why.to_string())));
-    let in_already = |key: &Digest| state.judged.fold.members.values().any(|member| member.key == *key);
-    let waits = waits.filter(|((_, key), _)| !in_already(key) && !state.is_gone(*key));
-    let all: BTreeMap<NodeName, String> = waits.map(|((name, _), why)| (name, why)).collect();
+    let waits = waits(state).into_iter().filter(|(_, waiting)| waiting.voice == voice);
+    let all: BTreeMap<NodeName, String> = waits.map(|(name, it)| (name.clone(), it.why.to_string())).collect();
     all.into_iter().collect()
+}
+
+/// Admissions that do not count, of machines that are in by no other and might be.
+pub(crate) fn waits(state: &State) -> Vec<(&NodeName, &Waiting)> {
+    let members: BTreeSet<Digest> = state.judged.fold.members.values().map(|member| member.key).collect();
+    let waits = state.judged.fold.waiting.values().filter_map(|waiting| Some((waiting.claims.as_ref()?, waiting)));
+    let open = waits.filter(|((_, key), _)| !members.contains(key) && !state.is_gone(*key));
+    open.map(|((name, _), waiting)| (name, waiting)).collect()
 }
 
 pub(crate) fn newly_listed(before: Option<&Leaves>, after: &Leaves) -> Vec<NodeName> {

@@ -13,7 +13,7 @@ use wire::known::Known;
 
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::BadPending;
-use crate::session::{Desk, DeskError, Made, OperateError, Result, Session, Unsigned, Unwise};
+use crate::session::{Desk, DeskError, Made, NextHead, OperateError, Result, Session, Unsigned, Unwise};
 
 /// The first head of the new signers, and the machines that it lists since the lost ones had let them in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,15 +59,20 @@ pub async fn begin(desk: &mut dyn Desk, recovery: &Envelope) -> Result<Timestamp
     }
 }
 
-/// After the delay the new set is in force by itself; its first head says so to everybody. Machines whom the lost signers
-/// let in, and whom no head lists yet, would wait from now on: it lists them.
+/// The first head of the new set. Machines whom the lost signers let in, and whom no head lists yet, would wait from now on:
+/// it lists them.
+pub fn draft_first(session: &Session, now: Timestamp) -> Result<(NextHead, Vec<NodeName>)> {
+    let taken_over = session.state()?.replica.left_by_the_set_before(now);
+    let wish = Wish { list: taken_over.values().copied().collect(), ..Wish::default() };
+    Ok((session.next_head(now, (Cause::SignersInstall, wish), |_| {})?, taken_over.into_keys().collect()))
+}
+
+/// After the delay the new set is in force by itself; its first head says so to everybody.
 pub async fn finish(session: &mut Session, keys: &SignerKeys, recovery: &Envelope) -> Result<Made<Recovered>> {
     session
         .publish(keys, |session, now| {
-            let taken_over = session.state()?.replica.left_by_the_set_before(now);
-            let wish = Wish { list: taken_over.values().copied().collect(), ..Wish::default() };
-            let next = session.next_head(now, (Cause::SignersInstall, wish), |_| {})?;
-            let what = Recovered { head: next.head.version, taken_over: taken_over.into_keys().collect() };
+            let (next, taken_over) = draft_first(session, now)?;
+            let what = Recovered { head: next.head.version, taken_over };
             Ok(Unsigned { objects: vec![recovery.clone()], next: Some(next), what })
         })
         .await

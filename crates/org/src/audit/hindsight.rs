@@ -8,7 +8,7 @@ use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
-use identity::members::{ClassLeaf, NodeLeaf};
+use identity::members::ClassLeaf;
 use identity::principal::{NodeName, SignerName};
 use identity::signers::{Signer, SignerSet};
 use identity::time::Timestamp;
@@ -17,7 +17,7 @@ use crate::enroll::renew;
 use crate::founding::Founding;
 use crate::invite::admission::Claim;
 use crate::ledger::entry::{Action, SignedEntry};
-use crate::ledger::fold::Leaves;
+use crate::ledger::fold::{Leaves, Why};
 use crate::ledger::heads::Held;
 use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
@@ -147,12 +147,12 @@ pub enum NotBelieved {
     #[error("`{0}` waited for an operator's word")]
     Waiting(NodeName),
     #[error("`{name}`: {why}")]
-    Contradicted { name: NodeName, why: NotMember },
+    NotMember { name: NodeName, why: NotMember },
 }
 
 impl State {
     /// Would a peer with the head in force have believed the machine of this name?
-    pub fn believed(&self, name: &NodeName, leaf: Option<&NodeLeaf>, at: Timestamp) -> Result<(), NotBelieved> {
+    pub fn believed(&self, name: &NodeName, at: Timestamp) -> Result<(), NotBelieved> {
         if self.head().is_none() {
             return Err(NotBelieved::Nobody(name.clone()));
         }
@@ -161,13 +161,15 @@ impl State {
         renew::check_standing(self, member).map_err(|why| match why {
             Refusal::KeyLeft => NotBelieved::Left(name.clone()),
             Refusal::KeyRevoked => NotBelieved::Revoked(name.clone()),
-            _ => NotBelieved::Waiting(name.clone()),
+            _ => match &member.why {
+                Some(Why::Judged(why)) => NotBelieved::NotMember { name: name.clone(), why: why.clone() },
+                _ => NotBelieved::Waiting(name.clone()),
+            },
         })?;
         if let Some(SuspensionRecord { by, until, .. }) = self.objects.suspended(member.claim().node_key.digest(), at) {
             return Err(NotBelieved::Suspended { name: name.clone(), by: by.clone(), until: *until });
         }
-        let name = name.clone();
-        self.contradiction(member, leaf).map_or(Ok(()), |why| Err(NotBelieved::Contradicted { name, why }))
+        Ok(())
     }
 
     /// Who signed a head, and the set that they are of.

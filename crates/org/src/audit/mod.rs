@@ -138,6 +138,7 @@ fn result(state: &State, signed: &SignedEntry, taken: Option<&Envelope>) -> Stri
             Stance::Waits { until } => format!("waits until {until}"),
             Stance::NotTaken => not(&"it does not lead to the signers in force"),
         },
+        _ if state.signers_of_object(envelope).is_empty() => not(&"no signer of this org has signed it"),
         _ => done(),
     }
 }

@@ -5,13 +5,13 @@ pub mod renew;
 use std::net::IpAddr;
 
 use identity::envelope::Envelope;
-use identity::id::{Digest, InviteId};
+use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
 use crate::invite::admission::{Claim, ClaimAuthority};
-use crate::invite::{Approval, Invite, InviteKind, Uses};
+use crate::invite::{Approval, InviteKind, Uses};
 use crate::ledger::fold::Why;
 use crate::refusal::Refusal;
 use crate::state::grant::KnownInvite;
@@ -199,14 +199,4 @@ pub fn check_name_is_free(state: &State, claim: &Claim, published: Option<Digest
         (None, None) => Ok(()),
         (Some(_), _) | (_, Some(_)) => Err(Refusal::NameTaken { name: name.clone() }),
     }
-}
-
-/// Every invite by which somebody may still come in: what their lines name must be kept.
-pub fn open_invites(state: &State, now: Timestamp) -> impl Iterator<Item = (InviteId, &Invite)> {
-    let open = move |record: &&InviteRecord| {
-        let invite = &record.invite;
-        let left = invite.rights.iter().any(|right| record.uses_left(&right.gateway) != Some(0));
-        left && invite.check_time(now).is_ok() && !state.revoked().invite_is_revoked(invite.id)
-    };
-    state.invites.values().filter(open).map(|record| (record.invite.id, &record.invite))
 }

@@ -1,10 +1,9 @@
 //! Approval of a machine: a person's yes or no to one claim, and the waiver that says yes beforehand.
 
-use identity::envelope::{Envelope, Payload};
+use identity::envelope::Payload;
 use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::principal::glob::NameGlob;
-use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +48,8 @@ impl Waiver {
     /// The longest that nobody looks.
     pub const LONGEST: Seconds = Seconds::DAY.times(31);
 
-    fn covers(&self, invite: &Invite, name: &NodeName, at: Timestamp) -> bool {
-        self.from <= at && at < self.until && self.lets_in(invite, name)
+    pub(crate) fn lasts_at(&self, at: Timestamp) -> bool {
+        self.from <= at && at < self.until
     }
 
     /// While it lasts.
@@ -59,41 +58,4 @@ impl Waiver {
             && self.until.since(self.from) <= Self::LONGEST
             && self.names.iter().any(|glob| glob.matches(name.as_str()))
     }
-}
-
-/// That enough signers said yes. Built only by `check`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Approved {
-    /// To this very claim.
-    Claim,
-    /// To such names, beforehand.
-    Name,
-}
-
-impl Approved {
-    /// As many signers of the set as the invite asks for must have signed.
-    pub fn check(
-        envelope: &Envelope,
-        (invite, claim): (&Invite, Digest),
-        name: &NodeName,
-        at: Timestamp,
-        signers: &SignerSet,
-    ) -> Option<Self> {
-        let org = Some(signers.org);
-        // Whom it is about comes first: waivers that are over stay in the ledger, and signatures cost more than words.
-        let said = match envelope.kind() {
-            Decision::KIND => {
-                let decision: Decision = envelope.peek(org).ok()?;
-                (decision.about == claim && decision.verdict == Verdict::Approve).then_some(Self::Claim)
-            }
-            Waiver::KIND => envelope.peek::<Waiver>(org).ok()?.covers(invite, name, at).then_some(Self::Name),
-            _ => None,
-        };
-        said.filter(|_| voices(envelope, signers) >= usize::from(invite.approvers.max(1)))
-    }
-}
-
-/// How many signers of the set have signed.
-pub fn voices(envelope: &Envelope, set: &SignerSet) -> usize {
-    envelope.signers_among(&set.quorum.keys()).len()
 }

@@ -49,11 +49,12 @@ pub(crate) fn counts_within<T: Object>(envelope: &Envelope, ground: &Ground, lat
     if found < needed.max(1) {
         return Err(NotCounted::NotSigned { found, needed });
     }
-    let until = object.until().ok_or(NotCounted::NoEnd)?;
-    if head.issued_at >= until + late {
-        return Err(NotCounted::Over { until });
+    // What was taken back ends more than what ran out.
+    if object.is_revoked(&ground.revoked) {
+        return Err(NotCounted::Revoked);
     }
-    if object.is_revoked(&ground.revoked) { Err(NotCounted::Revoked) } else { Ok(object) }
+    let until = object.until().ok_or(NotCounted::NoEnd)?;
+    if head.issued_at >= until + late { Err(NotCounted::Over { until }) } else { Ok(object) }
 }
 
 /// How many keys of the set in force have signed.

@@ -23,6 +23,11 @@ pub type Leaves = BTreeMap<NodeName, NodeLeaf>;
 /// Of each voice and invite, the node keys that spent it, and how many others did before, in the order of the chain.
 pub type Spent = BTreeMap<(PublicKey, Digest), BTreeMap<Digest, u64>>;
 
+/// How many other keys did before this one, or have done if it did not.
+pub(crate) fn before(spent: &Spent, of: (PublicKey, Digest), key: Digest) -> u64 {
+    spent.get(&of).map_or(0, |keys| keys.get(&key).copied().unwrap_or(keys.len() as u64))
+}
+
 /// What a replica has beside the ground.
 #[derive(Debug, Clone, Copy)]
 pub struct Holdings<'a> {
@@ -88,6 +93,17 @@ pub enum Why {
     NoMap,
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] BadEvidence),
+}
+
+impl Why {
+    /// Somebody did what operators had not allowed: a person must look.
+    pub const fn is_alarm(&self) -> bool {
+        match self {
+            Self::Judged(why) => why.is_alarm() || matches!(why, NotMember::NoUsesLeft),
+            Self::Contested => true,
+            Self::Passed | Self::NoMap | Self::Unreadable(_) => false,
+        }
+    }
 }
 
 /// One admission of a chain, read.
@@ -178,10 +194,9 @@ fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): 
             Err(why) => Err(Why::Unreadable(why.clone())),
             Ok(evidence) if it.recorded => match leaves.get(&evidence.claim.name) {
                 Some(leaf) if leaf.node_key == evidence.key() => continue,
-                _ if ground.revoked.node_keys.contains(&evidence.key()) => Err(NotMember::Revoked.into()),
-                _ => Err(Why::Passed),
+                Some(_) | None => Err(passed(ground, leaves, (known, evidence))),
             },
-            Ok(evidence) => considered(state, ground, leaves, (known, evidence)).map(|member| (evidence, member)),
+            Ok(evidence) => considered(ground, leaves, (known, evidence)).map(|member| (evidence, member)),
         };
         match verdict {
             Ok((_, Member::Listed)) => {}
@@ -211,23 +226,39 @@ fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): 
     }
 }
 
-fn considered(
-    state: &State,
+/// Is whom a gateway let in beyond the record a member, by this map? Whoever holds chains and lacks a part of one does not
+/// guess how often an invite was used.
+pub(crate) fn considered(
     ground: &Ground,
     leaves: &Leaves,
-    (known, evidence): (&Known<'_>, &Evidence),
+    (facts, evidence): (&dyn Facts, &Evidence),
 ) -> Result<Member, Why> {
     let name = &evidence.claim.name;
-    let place = match (state.head, leaves.get(name)) {
-        (Some(by), Some(leaf)) => MapPlace::Leaf { leaf, by },
-        (Some(by), None) if ground.head().is_some_and(|head| head.members.is_some()) => MapPlace::NoLeaf { by },
-        (_, _) => MapPlace::NoMap,
-    };
+    let place = place_of(name, leaves, ground);
     // A machine that is listed may have asked twice: the leaf names the admission that counts.
     let is_listed = matches!(place, MapPlace::Leaf { leaf, .. } if leaf.node_key == evidence.key());
     let shown = Shown { name, key: evidence.key(), place, evidence: Some(evidence).filter(|_| !is_listed) };
-    let member = judge(shown, ground, known)?;
+    let member = judge(shown, ground, facts)?;
     if misses_uses(&member) { Err(NotMember::UsesUnknown.into()) } else { Ok(member) }
+}
+
+/// What was recorded needs a leaf of its own. Why it has none, the judge says, if something stands against it.
+fn passed(ground: &Ground, leaves: &Leaves, (known, evidence): (&Known<'_>, &Evidence)) -> Why {
+    let name = &evidence.claim.name;
+    let shown = Shown { name, key: evidence.key(), place: place_of(name, leaves, ground), evidence: None };
+    match judge(shown, ground, known) {
+        Ok(_) | Err(NotMember::NoAdmission) => Why::Passed,
+        Err(why) => why.into(),
+    }
+}
+
+/// How a name stands in the map of the head in force.
+fn place_of<'l>(name: &NodeName, leaves: &'l Leaves, ground: &Ground) -> MapPlace<'l> {
+    match (&ground.head, leaves.get(name)) {
+        (Some(head), Some(leaf)) => MapPlace::Leaf { leaf, by: head.digest },
+        (Some(head), None) if head.head.members.is_some() => MapPlace::NoLeaf { by: head.digest },
+        (_, _) => MapPlace::NoMap,
+    }
 }
 
 /// Who would be let in under a listed name, by a claim that the listed key co-signed. If several would, an operator decides.
@@ -261,7 +292,6 @@ fn handed(
     heirs.into_iter().filter_map(alone).collect()
 }
 
-/// Who holds chains and lacks a part of one does not guess.
 fn misses_uses(member: &Member) -> bool {
     matches!(member, Member::Invited { unseen, .. } if unseen.contains(&Unseen::Uses))
 }
@@ -354,18 +384,10 @@ impl Facts for Known<'_> {
     }
 
     fn spent_before(&self, voice: PublicKey, invite: Digest, key: Digest) -> Fact<u64> {
-        if !self.whole.contains(&voice) {
-            return Fact::Unknown;
-        }
-        let keys = self.spent.get(&(voice, invite));
-        Fact::Known(keys.map_or(0, |keys| keys.get(&key).copied().unwrap_or(keys.len() as u64)))
+        if self.whole.contains(&voice) { Fact::Known(before(&self.spent, (voice, invite), key)) } else { Fact::Unknown }
     }
 
     fn is_denied(&self, claim: Digest) -> Fact<bool> {
         self.denied.map_or(Fact::Unknown, |denied| Fact::Known(denied.contains(&claim)))
-    }
-
-    fn pinned(&self, _: &NodeName) -> Fact<Option<Digest>> {
-        Fact::Known(None)
     }
 }

@@ -15,7 +15,7 @@ use identity::principal::{NodeName, PrincipalKind};
 use crate::invite::admission::Claim;
 use crate::invite::approve::{Decision, Waiver};
 use crate::invite::{Approval, Invite, Uses};
-use crate::ledger::counts::{NotCounted, counts, counts_within, says_yes};
+use crate::ledger::counts::{NotCounted, counts, counts_within, says_yes, signers_of};
 use crate::ledger::evidence::Evidence;
 use crate::ledger::ground::Ground;
 
@@ -41,20 +41,32 @@ pub enum MapPlace<'a> {
     NoMap,
 }
 
-/// What the asked one knows beside the ground.
+/// What the asked one knows beside the ground. Whatever it does not answer is not known to it.
 pub trait Facts {
     /// The name that the head in force lists for this key.
-    fn name_of(&self, key: Digest) -> Fact<Option<NodeName>>;
+    fn name_of(&self, _key: Digest) -> Fact<Option<NodeName>> {
+        Fact::Unknown
+    }
     /// Did the key say itself that it left?
-    fn has_left(&self, key: Digest) -> Fact<bool>;
+    fn has_left(&self, _key: Digest) -> Fact<bool> {
+        Fact::Unknown
+    }
     /// Does the admission link to the record, unforked?
-    fn link(&self, voice: PublicKey, admission: Digest) -> Fact<Link>;
+    fn link(&self, _voice: PublicKey, _admission: Digest) -> Fact<Link> {
+        Fact::Unknown
+    }
     /// How many other keys spent the invite in the voice's chain before this one did.
-    fn spent_before(&self, voice: PublicKey, invite: Digest, key: Digest) -> Fact<u64>;
+    fn spent_before(&self, _voice: PublicKey, _invite: Digest, _key: Digest) -> Fact<u64> {
+        Fact::Unknown
+    }
     /// Did a signer of the set in force say no to this claim?
-    fn is_denied(&self, claim: Digest) -> Fact<bool>;
+    fn is_denied(&self, _claim: Digest) -> Fact<bool> {
+        Fact::Unknown
+    }
     /// The key that was seen first under the name.
-    fn pinned(&self, name: &NodeName) -> Fact<Option<Digest>>;
+    fn pinned(&self, _name: &NodeName) -> Fact<Option<Digest>> {
+        Fact::Unknown
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -284,18 +296,30 @@ fn check_approved(
         Approval::None => Ok(()),
         Approval::Human => {
             let approval = evidence.approval.as_ref().ok_or(NotMember::NotApproved)?;
-            let said = match approval.kind() {
-                Decision::KIND => says_yes(approval, evidence.claimed, invite.approvers, ground),
-                // A signer's no ends a waiver, too.
-                Waiver::KIND if facts.is_denied(approval.digest()) == Fact::Known(true) => false,
-                Waiver::KIND => {
-                    let waiver: Result<Waiver, _> = counts(approval, ground);
-                    waiver.is_ok_and(|waiver| waiver.lets_in(invite, &evidence.claim.name))
-                }
-                _ => false,
-            };
+            // A signer's no ends a waiver, too.
+            let denied = facts.is_denied(approval.digest()) == Fact::Known(true);
+            let said = !denied && approves(approval, (evidence.claimed, &evidence.claim.name), invite, ground);
             if said { Ok(()) } else { Err(NotMember::NotApproved) }
         }
+    }
+}
+
+/// Do as many signers as the invite asks for say yes to this very claim, or that nobody need look at such names?
+pub(crate) fn approves(
+    approval: &Envelope,
+    (claimed, name): (Digest, &NodeName),
+    invite: &Invite,
+    ground: &Ground,
+) -> bool {
+    match approval.kind() {
+        Decision::KIND => says_yes(approval, claimed, invite.approvers, ground),
+        // It takes the threshold, too, as whatever is signed beforehand.
+        Waiver::KIND => {
+            let waiver: Result<Waiver, _> = counts(approval, ground);
+            waiver.is_ok_and(|waiver| waiver.lets_in(invite, name))
+                && signers_of(approval, ground) >= usize::from(invite.approvers.max(1))
+        }
+        _ => false,
     }
 }
 

@@ -22,7 +22,7 @@ use crate::ledger::fold::{Holdings, Leaves, State, fold};
 use crate::ledger::ground::{Ground, ground, ground_at, wanting};
 use crate::ledger::heads::Heads;
 use crate::ledger::judge::Member;
-use crate::ledger::signers::{Basis, Frozen, InForce, Signers, signers};
+use crate::ledger::signers::{Basis, Frozen, InForce, Signers, Stance, signers};
 use crate::ledger::step::{Sights, SignerStep};
 
 #[derive(Debug, Clone)]
@@ -298,6 +298,18 @@ impl Replica {
         let steps: Vec<SignerStep> = self.steps.values().cloned().collect();
         let told = signers(&self.basis, &steps, &self.sights, self.steady(now));
         told.by(|at| self.shown(at))
+    }
+
+    /// What would become of this step here if it were seen now.
+    pub fn stance_if_seen(&self, step: &Envelope, now: Timestamp) -> Result<Stance, BadEnvelope> {
+        let mut seen = SignerStep::read(self.org, &unsigned(step))?;
+        seen.envelope.merge_holding(step, &self.keys);
+        let (digest, now) = (seen.digest, self.steady(now));
+        let (mut steps, mut sights) = (self.steps.clone(), self.sights.clone());
+        steps.entry(digest).or_insert(seen).envelope.merge_holding(step, &self.keys);
+        sights.entry(digest).or_insert(now);
+        let steps: Vec<SignerStep> = steps.into_values().collect();
+        Ok(signers(&self.basis, &steps, &sights, now).stance_of(digest))
     }
 
     fn steady(&self, now: Timestamp) -> Timestamp {

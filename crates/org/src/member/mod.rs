@@ -6,11 +6,11 @@
 pub mod peer;
 
 use identity::id::Digest;
-use identity::members::NodeLeaf;
 use identity::principal::{NodeName, Principal, PrincipalKind};
 use identity::verifier::BelievedSvid;
 
 use crate::enroll::renew;
+use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
 use crate::state::{MemberRecord, State};
@@ -54,23 +54,11 @@ impl State {
         counting.is_some_and(|it| it.member.is_meant())
     }
 
-    /// What the operators' map has against a machine that the ledger knows: a name that stands there has that key.
-    pub fn contradiction(&self, member: &MemberRecord, leaf: Option<&NodeLeaf>) -> Option<NotMember> {
+    /// Two keys use the name of a machine that waits: a person must look. An heir waits for the next head alone.
+    pub fn alarm<'m>(&self, member: &'m MemberRecord) -> Option<&'m NotMember> {
+        let Some(Why::Judged(why)) = &member.why else { return None };
         let (name, key) = (&member.claim().name, member.claim().node_key.digest());
-        let other = |published: Digest| (published != key && !self.is_gone(published)).then_some(published);
-        match leaf {
-            // A machine whose first reply was lost may have two admissions; operators published one of them.
-            Some(leaf) if leaf.node_key == key => {
-                (!member.was_given(leaf.admission)).then_some(NotMember::OtherAdmission)
-            }
-            Some(leaf) if other(leaf.node_key).is_some() => {
-                let (name, published, presented) = (name.clone(), leaf.node_key, key);
-                Some(NotMember::NameOfAnother { name, published, presented })
-            }
-            Some(_) | None => {
-                let holder = self.holder(name).and_then(|holder| other(holder.claim().node_key.digest()));
-                holder.map(|pinned| NotMember::PinnedToAnother { name: name.clone(), pinned, presented: key })
-            }
-        }
+        let heir = self.judged.fold.handed.get(name).is_some_and(|heir| heir.key == key);
+        Some(why).filter(|why| why.is_alarm() && !heir)
     }
 }

@@ -18,7 +18,7 @@ use crate::ledger::counts::NotCounted;
 use crate::ledger::entry::SignedEntry;
 use crate::ledger::evidence::{BadEvidence, Evidence};
 use crate::ledger::ground::Ground;
-use crate::ledger::judge::{Fact, Facts, Link, MapPlace, Member, NotMember, Shown, judge};
+use crate::ledger::judge::{Fact, Facts, MapPlace, Member, NotMember, Shown, judge};
 
 /// What a machine shows of itself when it meets another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +71,23 @@ impl NotAPeer {
     pub const fn is_outdated(&self) -> bool {
         matches!(self, Self::TooOld { .. } | Self::FromLater { .. } | Self::NotMember(NotMember::TooOld))
     }
+
+    /// Does it end what is open already? Only these do not: what runs out by itself, and what only newer papers could show.
+    /// Operators took nothing back by it.
+    pub(crate) const fn cuts(&self) -> bool {
+        !matches!(
+            self,
+            Self::Svid(Untrusted::Expired { .. })
+                | Self::TooOld { .. }
+                | Self::Stale
+                | Self::NotMember(
+                    NotMember::TooOld
+                        | NotMember::NotShown
+                        | NotMember::Invite(NotCounted::Over { .. })
+                        | NotMember::Word(NotCounted::Over { .. })
+                )
+        )
+    }
 }
 
 /// Built only by `recognize`.
@@ -122,7 +139,11 @@ impl Peer {
 
     /// Does the map of this very head name its key?
     pub fn is_listed_by(&self, head: Digest) -> bool {
-        matches!(&self.stands, Stands::Leaf(leaf) if leaf.node_key == self.is.node_key.digest()) && self.by == head
+        self.is_named() && self.by == head
+    }
+
+    fn is_named(&self) -> bool {
+        matches!(&self.stands, Stands::Leaf(leaf) if leaf.node_key == self.is.node_key.digest())
     }
 
     /// Has it what the operators say of its name, and of its class? If not, it has what any node has.
@@ -130,14 +151,23 @@ impl Peer {
         self.member.is_meant()
     }
 
-    /// May what it opened before stay open?
-    pub fn endures(&self, head: &Head) -> Result<(), NotAPeer> {
-        self.svid.endures(head)?;
-        let invite = self.evidence.as_ref().and_then(|evidence| evidence.invite.as_ref());
-        if invite.is_some_and(|(_, invite)| head.revocations.invite_is_revoked(invite.id)) {
-            return Err(NotMember::Invite(NotCounted::Revoked).into());
+    /// May what it opened before stay open? It is judged as anybody is, but for what runs out by itself: its SVID's time,
+    /// and papers that later heads made old.
+    pub fn endures(&self, company: Company<'_>) -> Result<(), NotAPeer> {
+        let head = company.ground.head.as_ref().ok_or(NotMember::NoHead)?;
+        self.svid.endures(&head.head)?;
+        let is_shown = match &self.stands {
+            Stands::NoMap => head.head.members.is_none(),
+            Stands::Leaf(_) if self.is_named() => company.ground.shows(self.by),
+            Stands::Leaf(_) | Stands::NoLeaf => self.by == head.digest,
+        };
+        // Nobody else had the name when it came. Whether somebody has it now, only newer papers could show.
+        let stands = if is_shown || self.is_named() { &self.stands } else { &Stands::NoLeaf };
+        let by = if is_shown { self.by } else { head.digest };
+        match judged(&self.is, (stands, by), self.evidence.as_ref(), company) {
+            Err(why) if !why.cuts() => Ok(()),
+            judged => judged.map(drop),
         }
-        Ok(())
     }
 
     pub const fn principal(&self) -> &Principal {
@@ -209,26 +239,6 @@ fn evidence(envelope: &Envelope, company: Company<'_>) -> Result<Evidence, NotAP
 struct Met<'a>(Company<'a>);
 
 impl Facts for Met<'_> {
-    fn name_of(&self, _: Digest) -> Fact<Option<NodeName>> {
-        Fact::Unknown
-    }
-
-    fn has_left(&self, _: Digest) -> Fact<bool> {
-        Fact::Unknown
-    }
-
-    fn link(&self, _: PublicKey, _: Digest) -> Fact<Link> {
-        Fact::Unknown
-    }
-
-    fn spent_before(&self, _: PublicKey, _: Digest, _: Digest) -> Fact<u64> {
-        Fact::Unknown
-    }
-
-    fn is_denied(&self, _: Digest) -> Fact<bool> {
-        Fact::Unknown
-    }
-
     fn pinned(&self, name: &NodeName) -> Fact<Option<Digest>> {
         Fact::Known((self.0.pinned)(name))
     }

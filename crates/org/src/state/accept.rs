@@ -1,11 +1,12 @@
 //! What a gateway asks of something that operators hand in, before it writes it down: does it have its effect?
 
 use identity::bundle::BundleBody;
-use identity::envelope::{Envelope, Payload as _};
+use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{Cause, Head, TrustState, Turn};
 use identity::id::Digest;
-use identity::principal::NodeName;
+use identity::principal::{NodeName, SignerName};
 use identity::signers::{Recovery, SignerSet, Succession};
+use identity::time::Timestamp;
 
 use crate::invite::Invite;
 use crate::invite::approve::{Decision, Waiver};
@@ -44,7 +45,34 @@ pub enum NotAccepted {
     Strange(String),
 }
 
+/// Why a recovery does not begin here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotRecovered {
+    #[error("the recovery keys have not signed it")]
+    NotSigned(#[source] BadEnvelope),
+    #[error("two signer sets claim one place here: it must settle that")]
+    Frozen,
+    #[error("signer set {found} does not follow set {known}, which is in force here")]
+    NotASuccessor { known: u64, found: u64 },
+    #[error("the signer's name `{0}` belongs to another key: choose another")]
+    NameTaken(SignerName),
+}
+
 impl State {
+    /// Would this recovery follow the signers in force here, or end a freeze, once it is taken?
+    pub fn check_recovery(&self, recovery: &Envelope, now: Timestamp) -> Result<(), NotRecovered> {
+        let body: Recovery = self.replica.basis.recovery.open(self.org, recovery).map_err(NotRecovered::NotSigned)?;
+        match self.replica.stance_if_seen(recovery, now).map_err(NotRecovered::NotSigned)? {
+            Stance::Taken | Stance::Waits { .. } => {}
+            Stance::NotTaken if self.is_frozen() => return Err(NotRecovered::Frozen),
+            Stance::NotTaken => {
+                return Err(NotRecovered::NotASuccessor { known: self.signer_set().version, found: body.version });
+            }
+        }
+        let set = SignerSet::later(self.org, body.version, body.quorum);
+        self.name_taken(&set).map_or(Ok(()), |name| Err(NotRecovered::NameTaken(name.clone())))
+    }
+
     /// Did an object that was taken have its effect? Whether a suspension was the signer's first while these signers are in
     /// force, whoever keeps `Suspensions` knows.
     pub fn check_taken(&self, object: &Envelope) -> Result<(), NotAccepted> {

@@ -84,26 +84,28 @@ impl State {
                 }
             }
         }
-        let counting: BTreeMap<Digest, Digest> =
-            self.judged.fold.members.values().map(|admitted| (admitted.key, admitted.admission)).collect();
+        let counting: BTreeMap<Digest, (&NodeName, Digest)> =
+            self.judged.fold.members.iter().map(|(name, it)| (it.key, (name, it.admission))).collect();
         let mut members = Members::default();
         for (key, mut admissions) in given {
-            admissions.sort_by_key(|it| (counting.get(&key) != Some(&it.digest), it.digest));
+            // Of one that is listed by what is not here, another that has the name of its leaf.
+            let counts = counting.get(&key);
+            admissions.sort_by_key(|it| {
+                let other_name = counts.is_none_or(|(name, _)| **name != it.claim.name);
+                (counts.is_none_or(|(_, digest)| *digest != it.digest), other_name, it.digest)
+            });
             let mut admissions = admissions.into_iter();
             let Some(first) = admissions.next() else { continue };
-            let member = self.member_of(first, admissions.collect(), counting.contains_key(&key));
+            let member = self.member_of(first, admissions.collect());
             members.insert(key, member);
         }
         self.members = members;
     }
 
-    pub(crate) fn member_of(
-        &self,
-        admission: AdmissionRecord,
-        others: Vec<AdmissionRecord>,
-        counts: bool,
-    ) -> MemberRecord {
+    pub(crate) fn member_of(&self, admission: AdmissionRecord, others: Vec<AdmissionRecord>) -> MemberRecord {
         let (claim, key) = (&admission.claim, admission.claim.node_key.digest());
+        // Under this very name: a leaf says nothing for another.
+        let counts = self.judged.fold.members.get(&claim.name).is_some_and(|it| it.key == key);
         let ended = self.revoked().principals.iter().any(|it| it.node_name().as_ref() == Some(&claim.name));
         let left = self.judged.fold.left.contains(&key);
         // The gateway's own node has nobody else to come back to.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use identity::envelope::{Envelope, Payload as _};
+use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 
 use crate::invite::Invite;
-use crate::invite::approve::{Approved, Verdict, Waiver};
+use crate::invite::approve::{Verdict, Waiver};
 use crate::ledger::counts::{NotCounted, counts};
+use crate::ledger::judge::approves;
 use crate::state::{InviteRecord, State};
 
 impl State {
@@ -26,8 +27,14 @@ impl State {
         names.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
+    /// Every invite by which somebody may still come in: what their lines name must be kept.
+    pub fn open_invites(&self, now: Timestamp) -> impl Iterator<Item = &InviteRecord> {
+        self.invites.values().filter(move |record| self.is_open(record, now))
+    }
+
     /// Is it neither over, nor used up, nor taken back? Whether it counts is another question.
     pub fn is_open(&self, record: &InviteRecord, now: Timestamp) -> bool {
+        // Who spends more than its own right takes nothing from another's.
         let left = record.open_rights().any(|right| record.uses_left(&right.gateway) != Some(0));
         left && now < record.invite.expires_at && !self.revoked().invite_is_revoked(record.invite.id)
     }
@@ -42,17 +49,12 @@ impl State {
         self.objects.waivers.iter().filter(|(digest, _)| !self.is_denied(**digest)).map(|(_, waiver)| waiver)
     }
 
-    /// The yes that lets this claim in now, if there is one. Only today's signers count.
+    /// The yes that lets this claim in now, if there is one.
     pub fn approval_of(&self, invite: &Invite, claim: Digest, name: &NodeName, at: Timestamp) -> Option<&Envelope> {
         let said = self.objects.decisions.get(&claim).and_then(|words| words.get(&Verdict::Approve));
-        let signers = self.signer_set();
-        // A waiver needs the threshold of those in force, whatever the invite asks for.
-        let stands = |envelope: &Envelope| {
-            envelope.kind() != Waiver::KIND || counts::<Waiver>(envelope, &self.judged.ground).is_ok()
-        };
-        let holds = |envelope: &&Envelope| {
-            Approved::check(envelope, (invite, claim), name, at, signers).is_some() && stands(envelope)
-        };
-        said.into_iter().chain(self.open_waivers()).find(holds)
+        // As with an invite's end, whoever is asked goes by its own clock, too.
+        let lasts = |waiver: &&Envelope| waiver.peek(Some(self.org)).is_ok_and(|waiver: Waiver| waiver.lasts_at(at));
+        let mut all = said.into_iter().chain(self.open_waivers().filter(lasts));
+        all.find(|approval| approves(approval, (claim, name), invite, &self.judged.ground))
     }
 }

@@ -159,13 +159,7 @@ impl State {
     /// still use.
     pub fn named_files(&self, now: Timestamp) -> BTreeSet<Digest> {
         let released = self.release().into_iter().flat_map(|record| record.release.files());
-        let live = self.invites.values().filter(|record| self.is_live(record, now));
-        released.chain(live.flat_map(|record| record.invite.files.iter().copied())).collect()
-    }
-
-    fn is_live(&self, record: &InviteRecord, now: Timestamp) -> bool {
-        // Who spends more than its own right takes nothing from another's.
-        let left = record.invite.rights.iter().any(|right| record.uses_left(&right.gateway) != Some(0));
-        left && now < record.invite.expires_at && !self.revoked().invite_is_revoked(record.invite.id)
+        let open = self.open_invites(now);
+        released.chain(open.flat_map(|record| record.invite.files.iter().copied())).collect()
     }
 }

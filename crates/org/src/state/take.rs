@@ -12,9 +12,9 @@ use identity::time::Timestamp;
 
 use crate::ledger::chain::{Act, Written};
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
-use crate::ledger::fold::{Admitted, Leaves, Why};
+use crate::ledger::fold::{Admitted, Leaves, Why, before, considered};
 use crate::ledger::heads::Held;
-use crate::ledger::judge::{Fact, Facts, Link, MapPlace, Member, NotMember, Shown, Unseen, judge};
+use crate::ledger::judge::{Fact, Facts, Link, NotMember};
 use crate::ledger::replica::carried;
 use crate::state::State;
 use crate::state::conclude::admission;
@@ -210,15 +210,13 @@ impl State {
         };
         let (name, key, gateway) = (evidence.claim.name.clone(), evidence.key(), gateway.clone());
         let record = admission(&written, evidence, &gateway);
-        let place = self.place_of(&name);
-        let shown = Shown { name: &name, key, place, evidence: Some(evidence) };
-        if self.judged.ground.head().is_some_and(|head| head.members.is_some()) && self.leaves().is_none() {
-            return Err(Why::NoMap.into());
-        }
-        let member = judge(shown, &self.judged.ground, &Here(self)).map_err(Why::from)?;
-        if matches!(&member, Member::Invited { unseen, .. } if unseen.contains(&Unseen::Uses)) {
-            return Err(Why::from(NotMember::UsesUnknown).into());
-        }
+        let ground = &self.judged.ground;
+        let none = Leaves::new();
+        let leaves = match ground.head().and_then(|head| head.members) {
+            Some(_) => self.leaves().ok_or(Why::NoMap)?,
+            None => &none,
+        };
+        let member = considered(ground, leaves, (&Here(self), evidence))?;
         if let Some((invite, _)) = &evidence.invite {
             let invite = invite.digest();
             let keys = self.judged.fold.spent.entry((written.voice, invite)).or_default();
@@ -227,7 +225,7 @@ impl State {
             self.invites.spend(invite, written.voice, key);
         }
         self.judged.fold.members.insert(name, Admitted { key, admission: written.digest, member });
-        let record = self.member_of(record, Vec::new(), true);
+        let record = self.member_of(record, Vec::new());
         self.members.insert(key, record);
         self.append(written);
         Ok(Effect::Narrow)
@@ -256,19 +254,8 @@ impl State {
 
     fn seat_again(&mut self, key: Digest) {
         let Some(member) = self.members.get(&key).cloned() else { return };
-        let name = self.judged.fold.listed.get(&key).unwrap_or(&member.claim().name);
-        let counts = self.judged.fold.members.get(name).is_some_and(|it| it.key == key);
-        let again = self.member_of(member.admission, member.others, counts);
+        let again = self.member_of(member.admission, member.others);
         self.members.insert(key, again);
-    }
-
-    /// How a name stands in the map of the head in force.
-    fn place_of(&self, name: &NodeName) -> MapPlace<'_> {
-        let Some(head) = self.head().filter(|record| record.head.members.is_some()) else { return MapPlace::NoMap };
-        match self.leaves().and_then(|leaves| leaves.get(name)) {
-            Some(leaf) => MapPlace::Leaf { leaf, by: head.digest },
-            None => MapPlace::NoLeaf { by: head.digest },
-        }
     }
 }
 
@@ -293,15 +280,10 @@ impl Facts for Here<'_> {
         if !self.0.judged.fold.whole.contains(&voice) && self.0.replica.chains.contains_key(&voice) {
             return Fact::Unknown;
         }
-        let keys = self.0.judged.fold.spent.get(&(voice, invite));
-        Fact::Known(keys.map_or(0, |keys| keys.get(&key).copied().unwrap_or(keys.len() as u64)))
+        Fact::Known(before(&self.0.judged.fold.spent, (voice, invite), key))
     }
 
     fn is_denied(&self, claim: Digest) -> Fact<bool> {
         Fact::Known(self.0.judged.denied.contains(&claim))
-    }
-
-    fn pinned(&self, _: &NodeName) -> Fact<Option<Digest>> {
-        Fact::Known(None)
     }
 }

@@ -13,7 +13,7 @@ use crate::ledger::entry::Action;
 use crate::ledger::tests::world::{DELAY, Org, Sent, day, invite, key, node, signed, voice};
 use crate::refusal::Refusal;
 use crate::state::Standing;
-use crate::state::accept::NotAccepted;
+use crate::state::accept::{NotAccepted, NotRecovered};
 use crate::state::consent::Consent;
 use crate::suspend::Suspension;
 use crate::suspend::suspended::Suspensions;
@@ -84,6 +84,31 @@ fn nobody_recovers_without_the_recovery_keys() {
         site.state.conclude(day(90));
         assert_eq!((site.state.signer_set(), site.state.open_recoveries().len()), (&org.set(), 0), "{by:?}");
     }
+}
+
+#[test]
+fn a_recovery_begins_where_it_would_follow_whatever_it_was_made_for() {
+    let (org, site) = settled();
+    let head = org.first.digest();
+    let (two, three) = (org.later(2, 1, &["zoe"]), org.later(3, 1, &["zoe"]));
+    let begins = |recovery: &Envelope| site.state.check_recovery(recovery, day(2));
+    assert_eq!(begins(&org.recovery(&org.set(), &two, head, PHRASES)), Ok(()));
+    // A way out of a freeze that is none here waits like any other.
+    let out = org.way_out(&org.set(), &three, head, PHRASES);
+    assert_eq!(begins(&out), Ok(()));
+    let mut taken = site.clone();
+    taken.told(&out, 2);
+    assert_eq!(taken.state.open_recoveries().len(), 1);
+    let not_a_successor = |found| Err(NotRecovered::NotASuccessor { known: 1, found });
+    assert_eq!(begins(&org.way_out(&org.set(), &two, head, PHRASES)), not_a_successor(2));
+    assert_eq!(begins(&org.recovery(&org.set(), &three, head, PHRASES)), not_a_successor(3));
+    assert_eq!(begins(&org.recovery(&two, &org.later(3, 1, &["kim"]), head, PHRASES)), not_a_successor(3));
+    for by in [&["phrase-1"][..], &["ann", "ben"], &[]] {
+        let alone = begins(&org.recovery(&org.set(), &two, head, by));
+        assert!(matches!(alone, Err(NotRecovered::NotSigned(_))), "{by:?}");
+    }
+    let succession = begins(&org.succession(&org.set(), &two, head, PHRASES));
+    assert!(matches!(succession, Err(NotRecovered::NotSigned(_))));
 }
 
 #[test]

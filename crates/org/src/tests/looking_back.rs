@@ -74,7 +74,7 @@ fn the_state_at_a_moment_is_that_of_what_was_dated_by_then() {
     scene.publish(30, &["ann"], &Wish { revoke_keys: vec![key("k1")], ..Wish::default() });
     let believed = |minutes: u64| {
         let mut past = scene.past();
-        past.walk_to(minute(minutes), scene.map()).believed(&web, None, minute(minutes))
+        past.walk_to(minute(minutes), scene.map()).believed(&web, minute(minutes))
     };
     assert_eq!(believed(9), Err(NotBelieved::Nobody(web.clone())));
     assert_eq!(believed(10), Ok(()));

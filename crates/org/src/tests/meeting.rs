@@ -115,9 +115,20 @@ impl Harbor {
         let roots = Roots::<Identity>::from_certificates(vec![self.root.certificate().clone()]);
         let standard = Standard { org, name: &self.name, roots: &roots, head: &self.head };
         let proven = ProvenSvid::prove(&chain, Side::Client, standard, NOW).unwrap();
+        self.known(NOW, |company| Peer::recognize(&proven, presented, company))
+    }
+
+    fn known<T>(&self, now: Timestamp, ask: impl FnOnce(Company<'_>) -> T) -> T {
+        let roots = Roots::<Identity>::from_certificates(vec![self.root.certificate().clone()]);
+        let standard = Standard { org: self.org.founding.id, name: &self.name, roots: &roots, head: &self.head };
         let (envelope, head) = (self.envelope(), self.head.clone());
         let ground = Ground::alone(self.set.clone(), HeadRecord { digest: envelope.digest(), envelope, head });
-        Peer::recognize(&proven, presented, Company { standard, ground: &ground, pinned: &|_| None, now: NOW })
+        ask(Company { standard, ground: &ground, pinned: &|_| None, now })
+    }
+
+    /// Does what was opened before stay open, and may something new be?
+    fn leaves(&self, peer: &Peer, now: Timestamp) -> (Result<(), NotAPeer>, bool) {
+        self.known(now, |company| (peer.endures(company), peer.check(company).is_ok()))
     }
 
     fn shown(&self, name: &str, admission: Option<Envelope>) -> Presented {
@@ -282,4 +293,116 @@ fn an_admission_is_an_entry_that_a_mandated_voice_signed() {
     assert!(matches!(meets(unsigned), Err(NotAPeer::Admission(_))));
     let joined = Action::NodeJoin { node_key: world::key("k9"), name: node("web-7") };
     assert_eq!(meets(write("g1", joined).envelope), Err(BadEvidence::NotAnAdmission.into()));
+}
+
+type Change = fn(&mut Head);
+
+fn over() -> NotCounted {
+    NotCounted::Over { until: NOW }
+}
+
+/// Whoever adds a reason decides here whether it ends what is open.
+fn stays_open(why: &NotMember) -> bool {
+    match why {
+        NotMember::TooOld | NotMember::NotShown => true,
+        NotMember::Invite(why) | NotMember::Word(why) => matches!(why, NotCounted::Over { .. }),
+        NotMember::NoHead
+        | NotMember::Revoked
+        | NotMember::NameEnded(_)
+        | NotMember::NoAdmission
+        | NotMember::OtherEvidence
+        | NotMember::OtherAdmission
+        | NotMember::NameOfAnother { .. }
+        | NotMember::PinnedToAnother { .. }
+        | NotMember::ListedAs(_)
+        | NotMember::Left
+        | NotMember::NoMandate
+        | NotMember::Forked
+        | NotMember::NotLinked
+        | NotMember::BeyondInvite
+        | NotMember::NoUsesLeft
+        | NotMember::UsesUnknown
+        | NotMember::NotApproved
+        | NotMember::Denied => false,
+    }
+}
+
+#[test]
+fn every_reason_cuts_what_is_open_but_those_that_run_out_by_themselves() {
+    let (name, pinned, presented) = (node("web-7"), world::key("k1"), world::key("k9"));
+    let of_another = NotMember::NameOfAnother { name: name.clone(), published: pinned, presented };
+    let all = [
+        NotMember::NoHead,
+        NotMember::Revoked,
+        NotMember::NameEnded(name.clone()),
+        NotMember::TooOld,
+        NotMember::NotShown,
+        NotMember::NoAdmission,
+        NotMember::OtherEvidence,
+        NotMember::OtherAdmission,
+        of_another,
+        NotMember::PinnedToAnother { name: name.clone(), pinned, presented },
+        NotMember::ListedAs(name),
+        NotMember::Left,
+        NotMember::NoMandate,
+        NotMember::Forked,
+        NotMember::NotLinked,
+        NotMember::Invite(over()),
+        NotMember::Invite(NotCounted::Revoked),
+        NotMember::Invite(NotCounted::NotSigned { found: 0, needed: 1 }),
+        NotMember::Word(over()),
+        NotMember::Word(NotCounted::NoEnd),
+        NotMember::BeyondInvite,
+        NotMember::NoUsesLeft,
+        NotMember::UsesUnknown,
+        NotMember::NotApproved,
+        NotMember::Denied,
+    ];
+    for why in all {
+        assert_eq!(!NotAPeer::from(why.clone()).cuts(), stays_open(&why), "{why}");
+    }
+    assert!(!NotAPeer::Stale.cuts());
+    assert!(!NotAPeer::TooOld { found: 1, known: 2 }.cuts());
+}
+
+#[test]
+fn what_a_peer_opened_ends_by_what_operators_take_back_and_by_nothing_that_runs_out() {
+    let met = |harbor: &Harbor| {
+        harbor.meet("web-7", "k9", &harbor.shown("web-7", Some(harbor.admitted("web-7", "web-*", "ann")))).unwrap()
+    };
+    let cases: [(&str, Change, bool); 7] = [
+        ("another head: nobody is shown by the old one any more", |_| {}, true),
+        ("the invite is over", |head| head.issued_at = day(100), true),
+        (
+            "the invite is over and was revoked",
+            |head| {
+                head.issued_at = day(100);
+                head.revocations.invites.extend([super::world::invite_id("i")]);
+            },
+            false,
+        ),
+        ("the invite was revoked", |head| head.revocations.invites.extend([super::world::invite_id("i")]), false),
+        ("the gateway's voice was closed", |head| head.revocations.voices.extend([ed("g1").public()]), false),
+        ("the key was revoked", |head| head.revocations.node_keys.extend([world::key("k9")]), false),
+        ("the mandate is for other names", |head| head.mandates[0].names = vec!["db-*".parse().unwrap()], false),
+    ];
+    for (case, change, stays) in cases {
+        let mut harbor = Harbor::new();
+        let peer = met(&harbor);
+        harbor.publish(change);
+        let (endures, _) = harbor.leaves(&peer, NOW);
+        assert_eq!(endures.is_ok(), stays, "{case}: {endures:?}");
+    }
+    // Time alone: nothing new by an SVID that is over, and what is open stays.
+    let harbor = Harbor::new();
+    assert_eq!(harbor.leaves(&met(&harbor), NOW + Seconds::DAY), (Ok(()), false));
+    // By the word of signers who were replaced it was let in: it comes again by the new ones' map.
+    let mut harbor = Harbor::new();
+    let (peer, listed) = (met(&harbor), harbor.meet("alpha", "k3", &harbor.shown("alpha", None)).unwrap());
+    harbor.replace_signer();
+    let not_signed = NotCounted::NotSigned { found: 0, needed: 1 };
+    assert_eq!(harbor.leaves(&peer, NOW).0, Err(NotMember::Invite(not_signed).into()));
+    assert_eq!(harbor.leaves(&listed, NOW), (Ok(()), true));
+    harbor.publish(|head| head.recent.clear());
+    assert_eq!(harbor.leaves(&listed, NOW), (Ok(()), false));
 }

@@ -214,7 +214,7 @@ impl TrustSnapshot {
 
     /// May what it has go on, by what the operators say now?
     pub(crate) fn endures(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
-        peer.endures(&self.known.head.head)?;
+        peer.endures(self.company(&self.pin(), clock))?;
         self.check_suspended(peer, clock)
     }
 

@@ -20,6 +20,7 @@ use org::founding::{Founding, FoundingRecord};
 use org::invite::admission::{Claim, ClaimAuthority, SealKey};
 use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use org::ledger::entry::{Action, SignedEntry, Under};
+use org::ledger::step::SignerStep;
 use org::member::peer::Presented;
 use org::suspend::Suspension;
 use org::suspend::suspended::Suspensions;
@@ -151,7 +152,7 @@ impl Org {
 
     /// From here on this one signs, whom that step leads to from the founders; the next head is the first of it.
     pub fn hand_over(&mut self, step: Envelope, to: &'static str) {
-        let (set, _) = self.founding.first_signers().succeed(&step, &quorum("safe")).unwrap();
+        let set = SignerStep::read(self.founding.id, &step).unwrap().to;
         self.publish(|head| head.signers = set.as_ref());
         (self.chain, self.signer) = (vec![step], to);
     }

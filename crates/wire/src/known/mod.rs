@@ -7,7 +7,7 @@ use identity::bundle::{Domain, Endpoint, Roots};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{BadHead, Head, SignedHead};
 use identity::id::{Digest, OrgId};
-use identity::signers::{BrokenChain, SignerSet, SignersRef, Word};
+use identity::signers::{BrokenChain, Recovery, SignerSet, SignersRef, Succession, Word};
 use identity::time::Timestamp;
 use org::founding::Founding;
 use org::ledger::ground::{Ground, ground};
@@ -450,14 +450,24 @@ fn in_order(replica: &Replica) -> Vec<&SignerStep> {
     steps
 }
 
-/// Where a chain that was offered does not hold, and why.
+/// Where a chain that was offered does not hold, and why: a step that is not kept here leads to no set that is one.
 fn broken(from: &SignerSet, chain: &[Envelope], replica: &Replica) -> Result<(), BrokenChain> {
-    let mut at = from.clone();
-    for step in chain {
-        at = match replica.steps.get(&step.digest()) {
-            Some(known) => known.to.clone(),
-            None => at.succeed(step, &replica.basis.recovery)?.0,
-        };
+    let (sets, mut at) = (replica.sets(), from);
+    for envelope in chain {
+        if let Some(known) = replica.steps.get(&envelope.digest()) {
+            at = sets.get(&known.to.id).unwrap_or(at);
+            continue;
+        }
+        let not_signed = |by: u64, why| BrokenChain::NotSigned { version: by.saturating_add(1), by, why };
+        let step = SignerStep::read(at.org, envelope).map_err(|why| not_signed(at.version, why))?;
+        if let Some(by) = sets.get(&step.previous) {
+            let signed = match step.word {
+                Word::Signers => by.open::<Succession>(envelope).map(drop),
+                Word::Recovery => replica.basis.recovery.open::<Recovery>(at.org, envelope).map(drop),
+            };
+            signed.map_err(|why| not_signed(by.version, why))?;
+        }
+        return Err(BrokenChain::NotASuccessor { known: at.version, found: step.to.version });
     }
     Ok(())
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use identity::head::Head;
 use identity::id::Digest;
-use identity::signers::{Recovery, Succession};
 use identity::time::Seconds;
 
 use super::*;
@@ -16,8 +15,7 @@ fn succession(of: &SignerSet, next: &str, by: &str) -> (Envelope, SignerSet) {
     let body =
         Succession { version: of.version + 1, previous: of.id, also: Vec::new(), quorum: quorum(next), head: None };
     let envelope = sealed(Some(of.org), &body, by);
-    let (set, _) = of.succeed(&envelope, &quorum("safe")).unwrap();
-    (envelope, set)
+    (envelope, SignerSet::later(of.org, body.version, body.quorum))
 }
 
 /// The next set on the recovery keys' word.
@@ -31,8 +29,7 @@ fn recovery(of: &SignerSet, next: &str) -> (Envelope, SignerSet) {
         at: NOW,
     };
     let envelope = sealed(Some(of.org), &body, "safe");
-    let (set, _) = of.succeed(&envelope, &quorum("safe")).unwrap();
-    (envelope, set)
+    (envelope, SignerSet::later(of.org, body.version, body.quorum))
 }
 
 /// Tries, waits as long as it takes, and follows: as a machine does that checks in again and again.

@@ -5,7 +5,7 @@ use org::ledger::entry::Action;
 use serde_json::json;
 use trials::intruder::Intruder;
 use trials::joiner::Joiner;
-use trials::place::{Place, ended, json as facts, stderr, succeeded};
+use trials::place::{Place, ended, json as facts, stderr, stdout, succeeded};
 
 #[test]
 fn of_two_keys_under_one_name_an_operator_chooses_by_the_key_and_nobody_guesses() {
@@ -25,6 +25,8 @@ fn of_two_keys_under_one_name_an_operator_chooses_by_the_key_and_nobody_guesses(
     intruder.put(&intruder.says(claim));
     let _gateway = place.serve();
     assert_eq!(place.state_of("web-1").as_deref(), Some("waiting"));
+    let alarm = "`web-1`, let in by `quay`: another machine was let in under this name, or this one under another";
+    assert!(stdout(&place.freehold(&["status"])).contains(alarm));
 
     let keys: Vec<String> =
         intruder.state().named(&other.name).map(|member| member.claim().node_key.digest().to_string()).collect();

@@ -2,7 +2,7 @@
 
 use identity::head::Cause;
 use serde_json::json;
-use trials::place::{Place, ended, refused, stdout, succeeded};
+use trials::place::{Place, ended, refused, stderr, stdout, succeeded};
 use trials::thief::Thief;
 
 #[test]
@@ -24,7 +24,13 @@ fn a_member_that_was_passed_over_is_listed_by_a_word() {
     assert_eq!(place.state_of("web-1").as_deref(), Some("waiting"));
     let list = place.freehold(&["node", "list"]);
     assert!(stdout(&list).contains("freehold node approve web-1"), "{}", stdout(&list));
-    ended(&place.freehold(&["node", "approve", "web-1"]), 2, "no terminal to ask at");
+    let asked = place.freehold(&["node", "approve", "web-1"]);
+    ended(&asked, 2, "no terminal to ask at");
+    assert!(stderr(&asked).contains("lists 1 new member: web-1\n"), "{}", stderr(&asked));
+    let status = place.facts(&["status"]);
+    let waits = json!([{ "why": "the operators have recorded it, and gave it no place among the members", "nodes": ["quay", "web-1"] }]);
+    assert_eq!((&status["waits"], &status["alarms"]), (&waits, &json!([])));
+    assert!(stdout(&place.freehold(&["status"])).contains("waits     quay, web-1: the operators have recorded it"));
     let told = place.facts(&["node", "approve", "web-1", "--yes"]);
     assert_eq!((&told["name"], &told["head"], &told["pending"]), (&json!("web-1"), &json!(3), &json!(null)));
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));

@@ -7,7 +7,9 @@ use ground::clock;
 use ground::plain::plain;
 use identity::id::Digest;
 use identity::principal::{NodeName, SignerName};
-use operate::node::waiting::{CutOff, Unclear, Waiting, begins, choose, cut_off, decide, list, pick, speaker};
+use operate::node::waiting::{
+    CutOff, Unclear, Waiting, begins, choose, cut_off, decide, draft_listing, list, pick, speaker,
+};
 use operate::session::Session;
 use org::invite::approve::Verdict;
 use org::invite::words::Words;
@@ -236,6 +238,15 @@ impl Approve {
         let asked = self.find(common, &mut session, (&doing, &said)).await?;
         if asked.yes.contains(&own) {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
+        }
+        if let Some(cut) = &asked.cut {
+            waiting::foretell(
+                common,
+                &mut session,
+                self.yes,
+                |session, now| Ok(draft_listing(session, cut, now)?.roll),
+            )
+            .await;
         }
         confirm(self.yes, &doing, asked.question)?;
         if let Some(cut) = &asked.cut {

@@ -16,7 +16,7 @@ use terminal::table::or_dash;
 
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, During};
-use crate::waiting::{Left, Waiting, leave, leave_beside};
+use crate::waiting::{Left, Waiting, foretell, leave, leave_beside};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -64,6 +64,12 @@ impl Replace {
             eprintln!("{} (last seen {})", node.spiffe_id, or_dash(node.observed.last_seen.as_ref()));
             eprintln!("  its key is revoked: every machine that holds it is cut off at once, for good");
             eprintln!("  one machine can then join as `{}` again, with a new key", node.name);
+        }
+        if node.state != Standing::Revoked {
+            foretell(common, &mut session, self.yes, |session, now| {
+                Ok(operate::node::draft_revocation(session, &node, now)?.roll)
+            })
+            .await;
         }
         confirm(self.yes, &doing, "Replace it?")?;
         let kit = line::kit(&mut session).await.during(&doing)?;

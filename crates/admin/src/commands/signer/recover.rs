@@ -14,6 +14,7 @@ use identity::time::Timestamp;
 use ledger::store::Ledger;
 use operate::folder::OperatorFolder;
 use operate::folder::card::{self, Card};
+use operate::replica::roll::names;
 use operate::signer;
 use operate::signer::Change;
 use operate::signer::recover;
@@ -235,6 +236,17 @@ impl Recover {
 
     async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
         let (mut session, keys) = common.signing_session_with_all(doing).await?;
+        let mut taken_over = Vec::new();
+        foretell(common, &mut session, self.yes, |session, now| {
+            let (next, machines) = recover::draft_first(session, now)?;
+            taken_over = machines;
+            Ok(next.roll)
+        })
+        .await;
+        if !taken_over.is_empty() && !common.json {
+            eprintln!("They take over what the lost signers let in since their last head: {}", names(&taken_over));
+        }
+        confirm(self.yes, doing, "Sign their first head?")?;
         let made = recover::finish(&mut session, &keys, recovery).await.map_err(|why| failure(doing, &why))?;
         let pending = leave(common, doing, &session.known, &made)?;
         let result = Told {

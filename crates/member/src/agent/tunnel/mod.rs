@@ -255,7 +255,7 @@ fn is_news(scope: &Scope, news: &News) -> Result<bool, AskError> {
 #[cfg(test)]
 mod tests {
     use identity::head::Head;
-    use identity::signers::Succession;
+    use identity::signers::{SignerSet, Succession};
 
     use super::*;
     use crate::scene::{self, quorum, sealed};
@@ -269,7 +269,7 @@ mod tests {
             let body =
                 Succession { version: 2, previous: first.id, also: Vec::new(), quorum: quorum(next), head: None };
             let step = sealed(&founding, &body, "ann");
-            let (set, _) = first.succeed(&step, &quorum("safe")).unwrap();
+            let set = SignerSet::later(founding.id, 2, body.quorum);
             let head = Head { version: 2, signers: set.as_ref(), ..known.head.head.clone() };
             let head = Some(sealed(&founding, &head, next));
             News { signers: vec![step], head, rivals: Vec::new(), suspensions: Vec::new() }

@@ -120,7 +120,7 @@ impl Then<'_> {
     fn believed(&mut self, nodes: &[&NodeName]) -> Vec<NodeName> {
         let mut good = Vec::new();
         for node in nodes {
-            match self.state.believed(node, self.table.leaf(node), self.at) {
+            match self.state.believed(node, self.at) {
                 Ok(()) => good.push((*node).clone()),
                 Err(why) => self.against.push(why.to_string()),
             }

@@ -44,7 +44,10 @@ enum What {
     Leave,
     HandOn,
     Publish,
+    GoRound,
+    Reopen,
     Rotate,
+    Settle,
     SignAnew,
     Arrive,
     Restore,
@@ -57,7 +60,7 @@ enum What {
 }
 
 /// How often each comes, one against the other.
-const ACTS: [(What, u64); 17] = [
+const ACTS: [(What, u64); 20] = [
     (What::Wait, 6),
     (What::Exchange, 10),
     (What::Invite, 4),
@@ -65,7 +68,10 @@ const ACTS: [(What, u64); 17] = [
     (What::Leave, 1),
     (What::HandOn, 1),
     (What::Publish, 6),
+    (What::GoRound, 1),
+    (What::Reopen, 1),
     (What::Rotate, 3),
+    (What::Settle, 2),
     (What::SignAnew, 2),
     (What::Arrive, 2),
     (What::Restore, 1),
@@ -144,7 +150,12 @@ struct History {
     truth: Vec<SignerSet>,
     /// Names of signer keys that thieves have.
     stolen: BTreeSet<String>,
+    /// Voices that thieves have.
     voices: BTreeSet<&'static str>,
+    /// How often `g1` began another chain.
+    reopened: usize,
+    /// Sets whose rivals settled between them together.
+    settled: BTreeSet<Digest>,
     /// What thieves made, and may release whenever they like.
     drawer: Vec<Sent>,
     forged: BTreeSet<Digest>,
@@ -188,6 +199,8 @@ impl History {
             replicas,
             stolen,
             voices,
+            reopened: 0,
+            settled: BTreeSet::new(),
             drawer: Vec::new(),
             forged: BTreeSet::new(),
             honest: BTreeSet::new(),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::id::Digest;
-use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::signers::{SignerSet, SignersRef};
 use identity::time::Timestamp;
@@ -14,7 +13,7 @@ use crate::founding::Founding;
 use crate::ledger::draft::{Draft, Wish, draft};
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::{State, Why};
-use crate::ledger::judge::{Fact, Facts, Link, MapPlace, Member, NotMember, Shown, judge};
+use crate::ledger::judge::{Fact, Facts, MapPlace, Member, NotMember, Shown, judge};
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, InForce, Signers};
 
@@ -210,21 +209,6 @@ pub struct Peer {
 }
 
 impl Facts for Peer {
-    fn name_of(&self, _: Digest) -> Fact<Option<NodeName>> {
-        Fact::Unknown
-    }
-    fn has_left(&self, _: Digest) -> Fact<bool> {
-        Fact::Unknown
-    }
-    fn link(&self, _: PublicKey, _: Digest) -> Fact<Link> {
-        Fact::Unknown
-    }
-    fn spent_before(&self, _: PublicKey, _: Digest, _: Digest) -> Fact<u64> {
-        Fact::Unknown
-    }
-    fn is_denied(&self, _: Digest) -> Fact<bool> {
-        Fact::Unknown
-    }
     fn pinned(&self, _: &NodeName) -> Fact<Option<Digest>> {
         Fact::Known(self.pinned)
     }

@@ -5,6 +5,7 @@ use identity::signers::SignerSet;
 
 use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
+use crate::ledger::signers::Stance;
 use crate::ledger::tests::replicas::{
     Store, assert_holds, assert_nobody, frozen, give, head_of, hear, hear_all, in_force, install, publish, state, tell,
 };
@@ -349,6 +350,30 @@ fn stolen_phrases_and_a_replaced_key_together_do_not_get_past_a_set_that_objects
     let next = org.later(3, 1, &["bob-2"]);
     tell(&mut home, &org.succession(&bob, &next, head.digest(), &["bob"]), 501);
     assert_eq!(in_force(&home, 600).set, next);
+}
+
+#[test]
+fn a_step_needs_the_threshold_of_the_set_that_it_follows_or_the_recovery_keys_and_the_next_number() {
+    let org = Org::new(2, &["ann", "bob", "cat"]);
+    let (mut home, head) = (org.replica(), org.first.digest());
+    let (two, three) = (org.later(2, 2, &["ann", "eve"]), org.later(3, 2, &["ann", "eve"]));
+    let good = org.succession(&org.set(), &two, head, &["ann", "bob"]);
+    let stance = |home: &Store, step: &Envelope| home.stance_if_seen(step, day(1)).unwrap();
+    assert_eq!(stance(&home, &good), Stance::Taken);
+    let waits = stance(&home, &org.recovery(&org.set(), &two, head, PHRASES));
+    assert_eq!(waits, Stance::Waits { until: day(1 + DELAY) });
+    for by in [&["ann"][..], &["eve", "dan"], &["ann", "eve"], &[], PHRASES] {
+        assert_eq!(stance(&home, &org.succession(&org.set(), &two, head, by)), Stance::NotTaken, "{by:?}");
+    }
+    for by in [&["phrase-1"][..], &["ann", "bob", "cat"], &["phrase-1", "ann"], &[]] {
+        assert_eq!(stance(&home, &org.recovery(&org.set(), &two, head, by)), Stance::NotTaken, "{by:?}");
+    }
+    let skips = org.succession(&org.set(), &three, head, &["ann", "bob"]);
+    assert_eq!(stance(&home, &skips), Stance::NotTaken);
+    tell(&mut home, &good, 1);
+    assert_eq!(in_force(&home, 1).set, two);
+    let again = org.succession(&two, &two, head, &["ann", "eve"]);
+    assert_eq!(stance(&home, &again), Stance::NotTaken);
 }
 
 #[test]

@@ -6,9 +6,11 @@ use identity::signers::{Quorum, Signer, SignerSet};
 use identity::verifier::BelievedSvid;
 
 use crate::ledger::draft::Wish;
-use crate::ledger::tests::world::{Org, day, ed, invite, key, machine, node};
+use crate::ledger::judge::NotMember;
+use crate::ledger::tests::world::{Org, Sent, day, ed, invite, key, leaf, machine, node};
 use crate::member::Member;
 use crate::refusal::Refusal;
+use crate::state::Standing;
 use crate::tests::world::{HERE, Site, invited};
 
 fn svid(key: &str, name: &str) -> BelievedSvid {
@@ -63,6 +65,52 @@ fn a_revoked_machine_is_no_member_and_neither_is_one_that_left_or_waits() {
     site.publish(&org, (1, &["ann"]), &Wish { revoke_invites: vec![id], drop: vec![node("web-1")], ..Wish::default() });
     assert_eq!(recognized(&site, "k1", "web-1"), Err(Refusal::Waiting));
     assert_eq!(recognized(&site, "k2", "web-2"), Ok(()), "it has a leaf");
+}
+
+/// The operators' next head gives a name to a key, by an admission that is not here.
+fn published(org: &Org, site: &mut Site, (name, key_name): (&str, &str), recorded: bool) {
+    let newest = site.state.head().unwrap();
+    let like = Sent { envelope: newest.envelope.clone(), map: site.state.leaves().cloned() };
+    let record = site.state.frontier.0.clone();
+    let sent = org.forged(&like, &["ann"], |head, leaves| {
+        head.version += 1;
+        leaves.insert(node(name), leaf(name, key_name));
+        if recorded {
+            head.record = record;
+        }
+    });
+    site.hear(&sent, 2);
+}
+
+#[test]
+fn a_leaf_makes_its_key_a_member_by_whatever_admission_this_ledger_has() {
+    let (org, mut site) = settled();
+    published(&org, &mut site, ("web-1", "k1"), true);
+    assert_eq!(recognized(&site, "k1", "web-1"), Ok(()));
+    assert_eq!(site.member("k1").and_then(|member| site.state.alarm(member)), None);
+}
+
+#[test]
+fn a_leaf_under_one_name_makes_its_key_nobody_under_another() {
+    for recorded in [false, true] {
+        let (org, mut site) = settled();
+        published(&org, &mut site, ("web-9", "k1"), recorded);
+        assert_eq!(recognized(&site, "k1", "web-1"), Err(Refusal::Waiting), "recorded: {recorded}");
+        assert_eq!(site.standing("k1"), Some(Standing::Waiting));
+    }
+}
+
+#[test]
+fn a_name_that_operators_gave_to_another_key_alarms_where_it_is_used() {
+    for recorded in [false, true] {
+        let (org, mut site) = settled();
+        published(&org, &mut site, ("web-1", "k7"), recorded);
+        assert_eq!(recognized(&site, "k1", "web-1"), Err(Refusal::Waiting), "recorded: {recorded}");
+        let alarm = site.member("k1").and_then(|member| site.state.alarm(member));
+        let (name, published, presented) = (node("web-1"), key("k7"), key("k1"));
+        assert_eq!(alarm, Some(&NotMember::NameOfAnother { name, published, presented }), "recorded: {recorded}");
+        assert_eq!(recognized(&site, "k2", "web-2").is_ok(), !recorded, "it has no leaf");
+    }
 }
 
 #[test]

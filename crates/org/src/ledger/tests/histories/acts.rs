@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::Envelope;
 use identity::id::Digest;
-use identity::signers::SignerSet;
+use identity::signers::{SignerSet, Word};
 
 use super::{Act, Dice, History, Theft, What, names, short};
 use crate::invite::{Invite, Uses};
@@ -14,10 +14,14 @@ use crate::ledger::entry::Action;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::State;
 use crate::ledger::ground::Ground;
+use crate::ledger::signers::Signers;
 use crate::ledger::tests::replicas::{Store, admission, last, under};
-use crate::ledger::tests::world::{Sent, day, node, signed, voice};
+use crate::ledger::tests::world::{Sent, day, mandate, node, signed, voice};
 
 pub(super) const NAMES: [&str; 4] = ["x", "y", "z", "alpha"];
+
+/// The voices of `g1`, one after the other.
+const VOICES: [&str; 3] = ["g1", "g1-b", "g1-c"];
 
 /// What an honest gateway has before it when a machine asks.
 struct Desk {
@@ -38,7 +42,10 @@ impl History {
             What::Leave => self.leave(dice),
             What::HandOn => self.hand_on(dice),
             What::Publish => self.publish(dice),
+            What::GoRound => self.go_round(dice),
+            What::Reopen => self.reopen(dice),
             What::Rotate => self.rotate(dice),
+            What::Settle => self.settle(dice),
             What::SignAnew => self.sign_anew(dice),
             What::Arrive => self.arrive(dice),
             What::Restore => self.restore(dice),
@@ -92,7 +99,8 @@ impl History {
         let (id, start) = (self.fresh("invite-"), usize::try_from(dice.below(4)).unwrap());
         let listed: Vec<&str> = NAMES.into_iter().cycle().skip(start).take(2).collect();
         let until = self.now + dice.pick(&[2, 8, 20, 90]);
-        let rights = ["g1", "g2", "g3"].map(|gateway| (gateway, u32::try_from(1 + dice.below(2)).unwrap()));
+        let rights =
+            [self.voice_of_g1(), "g2", "g3"].map(|gateway| (gateway, u32::try_from(1 + dice.below(2)).unwrap()));
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
         let sent: Sent = self.org.invite(&id, &listed, &rights, (until, &by)).into();
         self.say(&format!("{by:?} make `{id}` for {listed:?}, uses {rights:?}, until day {until}"));
@@ -102,7 +110,7 @@ impl History {
 
     /// One of the honest gateways, if it is mandated, knows of no fork of its own, and nobody else has its voice.
     fn desk(&self, dice: &mut Dice) -> Option<Desk> {
-        let (offset, gateway) = dice.pick(&[(0, "g1"), (1, "g3")]);
+        let (offset, gateway) = dice.pick(&[(0, self.voice_of_g1()), (1, "g3")]);
         let at = self.homes + offset;
         let replica = &self.replicas[at].1;
         let ground = replica.ground(day(self.now)).ok()?;
@@ -117,6 +125,10 @@ impl History {
         let digest = signed.digest;
         self.hand(at, &signed.into());
         digest
+    }
+
+    fn voice_of_g1(&self) -> &'static str {
+        VOICES[self.reopened]
     }
 
     fn join(&mut self, dice: &mut Dice) {
@@ -234,6 +246,62 @@ impl History {
         Some(sent)
     }
 
+    /// They follow an earlier head of theirs instead of the one in force.
+    fn go_round(&mut self, dice: &mut Dice) {
+        let home = self.home(dice);
+        let Some(by) = self.signers_at(home) else { return };
+        let Ok(ground) = self.replicas[home].1.ground(day(self.now)) else { return };
+        let in_force = ground.head.as_ref().map(|head| head.digest);
+        let ours = |digest: &Digest| !self.forged.contains(digest) && Some(*digest) != in_force;
+        let others: Vec<Digest> = ground.reached.iter().copied().filter(ours).collect();
+        let Some(around) = dice.choose(&others).copied() else { return };
+        let wish = Wish { around: Some(around), ..Wish::default() };
+        self.publish_at(home, &by, &wish, &format!(", following {} instead", short(around)));
+    }
+
+    /// The old voice is closed where it was recorded, but for whom they choose of what lies beyond; thieves find the old key.
+    fn reopen(&mut self, dice: &mut Dice) {
+        let home = self.home(dice);
+        let (old, Some(new)) = (self.voice_of_g1(), VOICES.get(self.reopened + 1)) else { return };
+        let Some(by) = self.signers_at(home) else { return };
+        let Ok(state) = self.replicas[home].1.state(day(self.now)) else { return };
+        let beyond =
+            state.waiting.iter().filter(|(digest, it)| it.voice == voice(old) && self.honest.contains(*digest));
+        let free =
+            beyond.filter(|(_, it)| it.claims.as_ref().is_some_and(|(name, _)| !state.members.contains_key(name)));
+        let list: Vec<Digest> = free.map(|(digest, _)| *digest).filter(|_| dice.below(2) == 0).take(1).collect();
+        let told = format!(", reopening g1 as {new}, listing {}", list.len());
+        let wish = Wish { close: vec![voice(old)], mandate: vec![mandate("g1", new)], list, ..Wish::default() };
+        if self.publish_at(home, &by, &wish, &told).is_some() {
+            self.reopened += 1;
+            self.voices.insert(old);
+        }
+    }
+
+    /// Whoever signs for each of two sets that claim one place signs a third one together: it ends that at once.
+    fn settle(&mut self, dice: &mut Dice) {
+        let at = self.any(dice);
+        let replica = &self.replicas[at].1;
+        let Signers::Frozen(frozen) = replica.signers(day(self.now)) else { return };
+        let by_phrases = replica.steps.values().any(|step| step.word == Word::Recovery);
+        if by_phrases || !self.settled.insert(frozen.last.id) {
+            return;
+        }
+        let (rivals, name) = (frozen.rivals, self.fresh("both"));
+        let to = self.set_named(frozen.last.version + 2, 1, &[name]);
+        let enough = |set: &SignerSet| names(&set.quorum).into_iter().take(set.quorum.threshold()).collect::<Vec<_>>();
+        let by: BTreeSet<String> = rivals.iter().flat_map(enough).collect();
+        let by: Vec<&str> = by.iter().map(String::as_str).collect();
+        let head = self.org.first.digest();
+        let step = self.org.agreed(&rivals.iter().collect::<Vec<_>>(), &to, head, &by);
+        self.say(&format!("{by:?} settle at {} that set {} follows both", self.replicas[at].0, to.version));
+        self.hand(at, &self.org.first.clone());
+        self.hand(at, &step.into());
+        if self.set_of(at).as_ref() != Some(&to) {
+            self.breaks("L7", "all rivals together do not end a freeze");
+        }
+    }
+
     fn rotate(&mut self, dice: &mut Dice) {
         if self.truth.len() > 3 {
             return;
@@ -306,11 +374,12 @@ impl History {
             return;
         }
         let replica = &mut self.replicas[self.homes].1;
-        let Some(end) = last(replica, "g1").map(|signed| signed.digest) else { return };
-        let chain = replica.chains.get_mut(&voice("g1")).unwrap();
+        let own = VOICES[self.reopened];
+        let Some(end) = last(replica, own).map(|signed| signed.digest) else { return };
+        let chain = replica.chains.get_mut(&voice(own)).unwrap();
         chain.remove(&end);
         if chain.is_empty() {
-            replica.chains.remove(&voice("g1"));
+            replica.chains.remove(&voice(own));
         }
         self.touched.insert(self.homes);
         self.say("g1 is restored without its last entry");
