@@ -20,6 +20,7 @@ use wire::control::Call;
 use wire::permit::Ask;
 
 use super::Two;
+use super::varied::heard;
 
 /// Both serve; the second one is the thief's, and has written that a recovery began long ago.
 struct Heist {
@@ -32,15 +33,18 @@ struct Heist {
 
 impl Heist {
     fn new(delay: &str) -> Self {
-        let (two, file) = founded(delay);
+        Self::of(founded(delay), &[])
+    }
+
+    /// This is said by operators before anything is stolen.
+    fn of((two, file): (Two, String), words: &[&str]) -> Self {
+        let (two, laptop, vps) = two.both_serve();
         let place = &two.place;
-        let laptop = place.serve();
-        place.joined("vps");
-        two.request();
-        succeeded(&place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
-        two.install();
-        let vps = two.serve_vps();
         two.settle();
+        if !words.is_empty() {
+            succeeded(&place.freehold(words));
+            two.settle();
+        }
         assert_eq!((laptop.stop(), vps.stop()), (Some(0), Some(0)));
 
         // The thief has the recovery signed where nobody hears of it, and then puts the disk back: all of it, for what the
@@ -121,11 +125,12 @@ pub(super) fn take_over(ledger: &Intruder, port: u16, (recovery, eve): (&Envelop
 
 /// An org whose recoveries take this long, and a file with two of its phrases.
 pub(super) fn founded(delay: &str) -> (Two, String) {
-    let two = Two { place: Place::new(), spare: Place::new() };
-    let (place, address) = (&two.place, two.place.address());
-    let words = ["found", "harbor", "--unprotected", "--advertise", &address, "--node", "laptop", "--json"];
-    let founded = json(&place.freehold(&[&words[..], &["--recovery-delay", delay]].concat()));
-    let phrases: Vec<_> = founded["recovery"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    founded_with(&["--recovery-delay", delay])
+}
+
+pub(super) fn founded_with(words: &[&str]) -> (Two, String) {
+    let (two, phrases) = Two::with_phrases(words);
+    let place = &two.place;
     let stolen = place.path("stolen");
     std::fs::write(&stolen, phrases[..2].join("\n")).unwrap();
     std::fs::set_permissions(&stolen, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -162,6 +167,30 @@ fn a_recovery_that_another_gateway_dates_back_waits_here_and_the_signers_stop_it
     assert_eq!(json(&heist.at_first(&["audit", "--verify", "--json"]))["ok"], true);
     let eve = heist.two.place.freehold(&["node", "list", "--gateway", &b]);
     assert!(!eve.status.success(), "nobody believes it: {}", stderr(&eve));
+    drop((heist.laptop, heist.vps));
+}
+
+#[test]
+fn a_recovery_dated_back_waits_where_two_must_agree_and_in_the_middle_of_a_rotation() {
+    let found = founded_with(&["--signers", "2-of-3", "--recovery-delay", "24h"]);
+    let heist = Heist::of(found, &["trust", "publish", "identity"]);
+    let place = &heist.two.place;
+    heist.take_over();
+    let last = heist.second().entries().last().unwrap().digest;
+    heard(&heist.first(), last);
+    assert!(!heist.is_taken(), "the thief's signers are in force at the honest gateway");
+    assert!(place.facts(&["status"])["alarms"].to_string().contains("RECOVERY"));
+    // Those who sign go on with the rotation while it waits, and stop it together.
+    succeeded(&heist.at_first(&["trust", "rollback", "identity"]));
+    assert_eq!(json(&heist.at_first(&["recover", "--cancel", "--yes", "--json"]))["state"], "cancelled");
+    succeeded(&heist.at_first(&["trust", "publish", "identity"]));
+    succeeded(&heist.at_first(&["gateway", "remove", "vps", "--yes"]));
+    let invite = json(&heist.at_first(&["invite", "create", "--json"]));
+    succeeded(&place.join("web-1", &text(&invite, "code")));
+    let state = heist.first().state();
+    assert!(!heist.is_taken() && !state.is_frozen());
+    assert_eq!((state.signer_set().version, state.signer_set().quorum.threshold()), (2, 2));
+    assert_eq!(json(&heist.at_first(&["audit", "--verify", "--json"]))["ok"], true);
     drop((heist.laptop, heist.vps));
 }
 

@@ -8,7 +8,9 @@ mod moving;
 mod agreeing;
 mod attacked;
 mod hasty;
+mod smuggled;
 mod varied;
+pub(crate) mod restored;
 mod apart;
 mod rivals;
 mod turned;
@@ -18,7 +20,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use serde_json::Value;
-use trials::place::{Place, Running, succeeded, until};
+use trials::place::{Place, Running, json, succeeded, until};
 
 /// An org with its first gateway on the operator's machine, and a second machine `vps` that can be one.
 pub struct Two {
@@ -41,6 +43,17 @@ impl Two {
         Self { place: Place::founded(&[&["--node", "laptop"], words].concat()), spare: Place::new() }
     }
 
+    /// The same, with the recovery phrases.
+    pub fn with_phrases(words: &[&str]) -> (Self, Vec<String>) {
+        let two = Self { place: Place::new(), spare: Place::new() };
+        let address = two.place.address();
+        let own = ["found", "harbor", "--unprotected", "--advertise", &address, "--node", "laptop", "--json"];
+        let founded = json(&two.place.freehold(&[&own, words].concat()));
+        let phrases = founded["recovery"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned());
+        let phrases = phrases.collect();
+        (two, phrases)
+    }
+
     /// Where the second machine listens as a gateway.
     pub const fn port(&self) -> u16 {
         self.spare.port
@@ -53,12 +66,18 @@ impl Two {
 
     pub fn both_serve(self) -> (Self, Running, Running) {
         let laptop = self.place.serve();
-        self.place.joined("vps");
-        self.request();
-        succeeded(&self.place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
-        self.install();
-        let vps = self.serve_vps();
+        let vps = self.becomes("vps", &self.address());
         (self, laptop, vps)
+    }
+
+    /// Another machine joins, and serves here.
+    pub fn becomes(&self, node: &str, address: &str) -> Running {
+        let (request, grant) = (self.file(&format!("{node}.request")), self.file(&format!("{node}.grant")));
+        self.place.joined(node);
+        succeeded(&self.place.node(node, &["gateway", "request", "--address", address, "--out", &request], ""));
+        succeeded(&self.place.freehold(&["gateway", "add", &request, "--out", &grant, "--yes"]));
+        succeeded(&self.place.node(node, &["gateway", "install", &grant], ""));
+        self.serve_at(node, address)
     }
 
     /// Where the second gateway answers.
@@ -81,12 +100,15 @@ impl Two {
 
     /// Starts the second gateway and waits until it listens.
     pub fn serve_vps(&self) -> Running {
-        let listen = self.address();
-        let mut command = self.place.node_command("vps", &["gateway", "serve", "--json", "--listen", &listen]);
+        self.serve_at("vps", &self.address())
+    }
+
+    pub fn serve_at(&self, node: &str, listen: &str) -> Running {
+        let mut command = self.place.node_command(node, &["gateway", "serve", "--json", "--listen", listen]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
-        assert!(line.contains("\"ready\""), "the second gateway did not start: {line}");
+        assert!(line.contains("\"ready\""), "the gateway of `{node}` did not start: {line}");
         Running(child)
     }
 

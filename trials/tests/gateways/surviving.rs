@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use trials::place::{binary, output, succeeded, until};
+use trials::place::{binary, json, output, succeeded, text, until};
 
 use super::Two;
 
@@ -40,4 +40,51 @@ fn a_survivor_is_handed_what_it_never_heard_of() {
     assert!(invites.as_array().unwrap().iter().any(|invite| invite["label"] == "lost"), "{invites}");
     succeeded(&run(&["gateway", "remove", "laptop", "--yes"]));
     succeeded(&run(&["invite", "create"]));
+}
+
+/// The same where two must agree: whoever of them asks the survivor first, nobody is locked out.
+#[test]
+fn where_two_must_agree_a_survivor_is_handed_what_it_never_heard_of_by_each_of_them() {
+    let (two, laptop, vps) = Two::founded(&["--signers", "2-of-3"]).both_serve();
+    let (place, a, b) = (&two.place, two.place.address(), two.address());
+    place.joined("web-1");
+    two.settle();
+    let homes = ["ann", "ben", "cat"].map(|home| place.path(home));
+    for (signer, home) in [("ann-2", &homes[1]), ("ann-3", &homes[2])] {
+        succeeded(&place.freehold(&["signer", "hand-over", signer, "--to", &home.to_string_lossy()]));
+    }
+    std::fs::create_dir_all(homes[0].join("harbor")).unwrap();
+    place.copy(&place.org().join("operator"), &homes[0].join("harbor/operator"));
+    let run = |home: usize, gateway: &str, words: &[&str]| {
+        let mut command = Command::new(binary("freehold"));
+        command.args(words).args(["--gateway", gateway, "--home"]).arg(&homes[home]).current_dir(place.path(""));
+        output(command)
+    };
+    let agree = |gateway: &str, words: &[&str], other: usize| {
+        let told = json(&run(0, gateway, &[words, &["--yes", "--json"]].concat()));
+        let file = text(&told["pending"], "file");
+        succeeded(&run(other, gateway, &["node", "list"]));
+        succeeded(&run(other, gateway, &["sign", &file, "--yes"]));
+        succeeded(&run(other, gateway, &["send", &file]));
+    };
+    let state_of = |home: usize| {
+        let listed = json(&run(home, &b, &["node", "list", "--json"]));
+        text(listed.as_array().unwrap().iter().find(|row| row["name"] == "web-1").unwrap(), "state")
+    };
+    vps.stop();
+    agree(&a, &["node", "revoke", "web-1"], 1);
+    laptop.stop();
+    std::fs::rename(place.org().join("gateway"), place.path("dead")).unwrap();
+    let _vps = two.serve_vps();
+    // Whoever never heard of it asks first, then the one who signed and sent it.
+    assert_eq!(state_of(2), "member");
+    assert_eq!(state_of(1), "revoked", "who sent it has it, and hands it over");
+    assert_eq!((state_of(0), state_of(2)), ("revoked".to_owned(), "revoked".to_owned()));
+    agree(&b, &["gateway", "remove", "laptop"], 2);
+    let invite = json(&run(0, &b, &["invite", "create", "--json"]));
+    let file = text(&invite["pending"], "file");
+    succeeded(&run(1, &b, &["sign", &file, "--yes"]));
+    succeeded(&run(1, &b, &["send", &file]));
+    succeeded(&place.join("web-2", &text(&invite, "code")));
+    assert_eq!(json(&run(2, &b, &["audit", "--verify", "--json"]))["ok"], true);
 }

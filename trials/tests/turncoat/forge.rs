@@ -1,6 +1,7 @@
-//! What somebody can make who has a gateway's voice, the key of a signer who was replaced, and the secrets of some invites.
+//! What somebody can make who has a gateway's voice, keys of signers who were replaced, the secrets of some invites, and, in one
+//! cast, two recovery phrases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ground::{clock, random};
 use identity::envelope::{Envelope, Payload as _};
@@ -10,7 +11,9 @@ use identity::key::{EdKey, PublicKey, Sign as _};
 use identity::principal::NodeName;
 use identity::signers::{Quorum, Recovery, Signer, SignersRef, Succession};
 use identity::time::{Seconds, Timestamp};
+use org::founding::recovery_key;
 use org::invite::admission::{Claim, ClaimAuthority, Leave};
+use org::invite::approve::{Decision, Verdict, Waiver};
 use org::invite::{Invite, Right, Uses};
 use org::ledger::entry::{Action, Entry, SignedEntry, Under};
 use org::ledger::frontier::Tip;
@@ -23,22 +26,59 @@ use trials::joiner::Joiner;
 pub struct Hand {
     pub org: OrgId,
     pub voice: EdKey,
-    /// Of a signer who was removed.
-    pub former: EdKey,
-    /// The set in which that one signed.
+    own: EdKey,
+    /// Of signers who were removed.
+    pub former: Vec<EdKey>,
+    /// The set in which they signed.
     pub first: SignersRef,
-    /// Of invites that were revoked, used up, or are open for some names.
+    /// Enough for a recovery, or none.
+    pub phrases: Vec<EdKey>,
+    /// Of invites that were revoked, used up, are open for some names, or want a person's yes.
     pub codes: Vec<String>,
     /// Names that somebody holds.
     pub names: Vec<NodeName>,
     /// Machines of the liar's own, by the key's digest: the name that each claimed.
     pub made: BTreeMap<Digest, NodeName>,
+    /// What it signed for them, and every entry that it made.
+    claims: Vec<Digest>,
+    pub written: BTreeSet<Digest>,
 }
 
-pub const KINDS: [&str; 7] =
-    [Entry::KIND, Head::KIND, Succession::KIND, Suspension::KIND, Invite::KIND, Tip::KIND, Recovery::KIND];
+pub const KINDS: [&str; 9] = [
+    Entry::KIND,
+    Head::KIND,
+    Succession::KIND,
+    Suspension::KIND,
+    Invite::KIND,
+    Tip::KIND,
+    Recovery::KIND,
+    Decision::KIND,
+    Waiver::KIND,
+];
+
+/// The key that is written down as these words.
+pub fn key_of(phrase: &str) -> EdKey {
+    let words: bip39::Mnemonic = phrase.parse().unwrap();
+    recovery_key(&words.to_entropy().try_into().unwrap())
+}
 
 impl Hand {
+    pub fn new(org: OrgId, voice: EdKey, (first, former): (SignersRef, Vec<EdKey>)) -> Self {
+        Self {
+            org,
+            voice,
+            own: EdKey::from_seed(&[7; 32]),
+            former,
+            first,
+            phrases: Vec::new(),
+            codes: Vec::new(),
+            names: Vec::new(),
+            made: BTreeMap::new(),
+            claims: Vec::new(),
+            written: BTreeSet::new(),
+        }
+    }
+
     /// Something of this kind; and if it goes on from the end of its own chain, the entry.
     pub fn make(&mut self, kind: &str, state: &State, dice: &mut Dice) -> Option<(Envelope, Option<SignedEntry>)> {
         Some(match kind {
@@ -49,12 +89,25 @@ impl Hand {
             Invite::KIND => (self.invite(state, dice)?, None),
             Tip::KIND => (self.tip(state, dice), None),
             Recovery::KIND => (self.recovery(state, dice), None),
+            Decision::KIND => (self.decision(state, dice)?, None),
+            Waiver::KIND => (self.waiver(), None),
             _ => return None,
         })
     }
 
     fn by_former(&self, envelope: Envelope) -> Envelope {
-        envelope.signed(&self.former).unwrap()
+        signed_by(envelope, &self.former)
+    }
+
+    /// Two entries at the place after this one.
+    pub fn fork(&mut self, after: Option<Recorded>, state: &State) -> [Envelope; 2] {
+        [1, 2].map(|branch| {
+            let action = Action::NodeJoin { node_key: Digest([branch; 32]), name: "vps".parse().unwrap() };
+            let about = (clock::now(), random::correlation().unwrap());
+            let signed = SignedEntry::write(self.org, after, (&self.voice, state.under()), about, action).unwrap();
+            self.written.insert(signed.digest);
+            signed.envelope
+        })
     }
 
     fn entry(&mut self, state: &State, dice: &mut Dice) -> Option<(Envelope, Option<SignedEntry>)> {
@@ -74,6 +127,7 @@ impl Hand {
             if dice.percent(60) { state.under() } else { Under { version: dice.next(), digest: some_digest(dice) } };
         let about = (some_time(dice), random::correlation().unwrap());
         let signed = SignedEntry::write(self.org, after, (&self.voice, under), about, action).ok()?;
+        self.written.insert(signed.digest);
         Some((signed.envelope.clone(), goes_on.then_some(signed)))
     }
 
@@ -88,7 +142,10 @@ impl Hand {
                 Action::NodeLeave { leave, name }
             }
             _ => {
-                let kind = dice.pick([Head::KIND, Succession::KIND, Suspension::KIND, Invite::KIND, Recovery::KIND]);
+                let kind = dice.pick(KINDS);
+                if [Entry::KIND, Tip::KIND].contains(&kind) {
+                    return None;
+                }
                 Action::Take { envelope: self.make(kind, state, dice)?.0 }
             }
         })
@@ -97,7 +154,11 @@ impl Hand {
     /// Lets a machine of its own in, under whatever it has.
     fn admit(&mut self, state: &State, name: &NodeName, dice: &mut Dice) -> Option<Action> {
         let code = dice.choose(&self.codes)?.clone();
-        let name = if dice.percent(40) { format!("loose-{}", dice.below(6)) } else { name.to_string() };
+        let name = match dice.below(10) {
+            0..4 => format!("loose-{}", dice.below(6)),
+            4..6 => format!("door-{}", dice.below(6)),
+            _ => name.to_string(),
+        };
         let joiner = Joiner::new(&code, &name);
         self.made.insert(joiner.node_key.public().digest(), joiner.name.clone());
         if dice.percent(20) {
@@ -107,7 +168,14 @@ impl Hand {
             return Some(Action::NodeAdmit { claim: self.by_former(claim), invite: None, approval: None });
         }
         let invite = state.invite(joiner.code.ticket.authority().invite()?).map(|(_, record)| record.envelope.clone());
-        Some(Action::NodeAdmit { claim: joiner.signed_claim(), invite, approval: None })
+        let claim = joiner.signed_claim();
+        self.claims.push(claim.digest());
+        let approval = match dice.below(3) {
+            0 => None,
+            1 => Some(self.waiver()),
+            _ => Some(self.verdict(claim.digest(), Verdict::Approve)),
+        };
+        Some(Action::NodeAdmit { claim, invite, approval })
     }
 
     fn head(&self, state: &State, dice: &mut Dice) -> Option<Envelope> {
@@ -138,9 +206,10 @@ impl Hand {
         })
     }
 
-    fn quorum(&self) -> Quorum {
-        let name = "eve".parse().unwrap();
-        Quorum::new(1, vec![Signer { name, key: self.former.public() }]).unwrap()
+    /// A signer key that was removed never returns, so it also has one that nobody knows.
+    fn quorum(&self, dice: &mut Dice) -> Quorum {
+        let (name, key) = if dice.percent(60) { ("eve", &self.own) } else { ("eva", &self.former[0]) };
+        Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key.public() }]).unwrap()
     }
 
     fn succession(&self, state: &State, dice: &mut Dice) -> Envelope {
@@ -148,7 +217,7 @@ impl Hand {
         let follows = dice.pick([self.first, self.first, current]);
         let version = dice.pick([follows.version + 1, follows.version + 1, current.version + 7, u64::MAX]);
         let head = state.head().map(|record| record.digest).filter(|_| dice.percent(70));
-        let step = Succession { version, previous: follows.id, also: Vec::new(), quorum: self.quorum(), head };
+        let step = Succession { version, previous: follows.id, also: Vec::new(), quorum: self.quorum(dice), head };
         self.by_former(Envelope::seal(Some(self.org), &step).unwrap())
     }
 
@@ -156,8 +225,26 @@ impl Hand {
         let current = state.head().map_or(self.first, |record| record.head.signers);
         let (version, previous) = (current.version + 1, current.id);
         let (head, at, settles) = (state.head().map(|record| record.digest), some_time(dice), dice.percent(50));
-        let step = Recovery { version, previous, quorum: self.quorum(), head, settles, at };
-        self.by_former(Envelope::seal(Some(self.org), &step).unwrap())
+        let step = Recovery { version, previous, quorum: self.quorum(dice), head, settles, at };
+        let step = self.by_former(Envelope::seal(Some(self.org), &step).unwrap());
+        signed_by(step, &self.phrases[dice.below(self.phrases.len()).min(1)..])
+    }
+
+    /// A yes or a no to a machine of its own, or to whatever somebody wrote.
+    fn decision(&self, state: &State, dice: &mut Dice) -> Option<Envelope> {
+        let written = state.replica.chains.values().flat_map(BTreeMap::keys);
+        let about: Vec<Digest> = self.claims.iter().chain(written).copied().collect();
+        Some(self.verdict(*dice.choose(&about)?, dice.pick([Verdict::Approve, Verdict::Approve, Verdict::Deny])))
+    }
+
+    fn verdict(&self, about: Digest, verdict: Verdict) -> Envelope {
+        self.by_former(Envelope::seal(Some(self.org), &Decision { about, verdict }).unwrap())
+    }
+
+    fn waiver(&self) -> Envelope {
+        let (from, until) = (clock::now() - Seconds::DAY, clock::now() + Seconds::DAY);
+        let names = vec!["*".parse().unwrap()];
+        self.by_former(Envelope::seal(Some(self.org), &Waiver { names, from, until }).unwrap())
     }
 
     fn suspension(&self, state: &State, dice: &mut Dice) -> Option<Envelope> {
@@ -192,6 +279,13 @@ impl Hand {
         let free = format!("web-{}", 40 + dice.below(9)).parse().unwrap();
         if dice.percent(60) { dice.choose(&self.names).cloned().unwrap_or(free) } else { free }
     }
+}
+
+fn signed_by(mut envelope: Envelope, keys: &[EdKey]) -> Envelope {
+    for key in keys {
+        envelope.sign(key).unwrap();
+    }
+    envelope
 }
 
 fn some_key(state: &State, dice: &mut Dice) -> Option<PublicKey> {

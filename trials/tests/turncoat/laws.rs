@@ -1,21 +1,41 @@
 //! What holds at every moment, whatever a gateway says.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use ground::clock;
 use identity::id::Digest;
+use identity::key::PublicKey;
 use identity::principal::NodeName;
 use ledger::store::Ledger;
 use org::state::State;
+use serde_json::Value;
+use trials::place::text;
 use wire::known::{Known, KnownFile};
 
 use super::world::{LOOSE, World};
 
+/// What one liar did.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tally {
+    pub lies: usize,
+    pub entries: usize,
+    pub forks: usize,
+}
+
+/// Places of a chain that more than one entry claims.
+pub fn forked(state: &State, voice: &PublicKey) -> usize {
+    let mut places: BTreeMap<u64, usize> = BTreeMap::new();
+    for written in state.replica.chains.get(voice).into_iter().flat_map(BTreeMap::values) {
+        *places.entry(written.seq).or_default() += 1;
+    }
+    places.values().filter(|claims| **claims > 1).count()
+}
+
 impl World {
     pub fn check(&mut self) {
         self.nobody_went_back();
-        let gateway = self.place().org().join("gateway/ledger.db");
+        let gateway = self.ledger();
         let home = self.place().org().join("operator/replica/ledger.db");
         for (whose, path) in [("the honest gateway", gateway), ("the home", home)] {
             if path.exists() {
@@ -23,6 +43,11 @@ impl World {
             }
         }
         self.everybody_lives();
+    }
+
+    /// Of the honest gateway.
+    pub fn ledger(&self) -> PathBuf {
+        self.place().org().join("gateway/ledger.db")
     }
 
     pub fn read(&self, path: &Path) -> State {
@@ -33,17 +58,22 @@ impl World {
         ledger.state(&founding, clock::now()).unwrap()
     }
 
-    /// How much there was to withstand.
-    pub fn summary(&self) -> String {
-        let state = self.read(&self.place().org().join("gateway/ledger.db"));
+    /// How much there was to withstand, as the honest gateway has it in the end.
+    pub fn tally(&self) -> Tally {
+        let state = self.read(&self.ledger());
         let lies = self.story.iter().filter(|line| line.starts_with("lie: ")).count();
-        let chain = state.replica.chains.get(&self.baseline.vps).map_or(0, std::collections::BTreeMap::len);
-        let (forks, heads) = (state.judged.fold.forks.len(), state.replica.heads.len());
+        let chain = state.replica.chains.get(&self.baseline.vps);
+        let entries = chain.into_iter().flatten().filter(|(digest, _)| self.written.contains(digest)).count();
+        let forks = forked(&state, &self.baseline.vps);
         let loose = state.members.names().filter(|name| !self.names.contains_key(*name)).count();
-        let seed = self.seed;
-        format!(
-            "seed {seed}: {lies} lies; {chain} entries in its voice, {forks} forks, {heads} heads, {loose} names of its own"
-        )
+        let (seed, cast, heads) = (self.seed, self.cast, state.replica.heads.len());
+        eprintln!(
+            "seed {seed}, {cast:?}: {lies} lies; {entries} entries of its own, {forks} forks, {heads} heads, {loose} names of its own; \
+             {:?}, {} sets of signers",
+            self.deeds,
+            self.sets.len()
+        );
+        Tally { lies, entries, forks }
     }
 
     /// A machine's head never falls, and what it knows to be revoked stays so.
@@ -61,6 +91,7 @@ impl World {
                 assert!(before.1.is_subset(&now.1), "`{node}` forgot that somebody was revoked");
             }
             self.only_what_was_asked(&format!("`{node}`"), head);
+            self.nobody_else_is_suspended(&node);
             self.followed.insert(node, now);
         }
     }
@@ -91,12 +122,24 @@ impl World {
             assert!(uninvited.is_none(), "{whose}: {uninvited:?} is {what}");
             assert!(strange.len() <= LOOSE, "{whose}: more than {LOOSE} came by one invite: {strange:?}");
         }
-        assert_eq!(state.head().map(|record| record.head.signers.version), Some(2), "{whose}: other signers");
+        let (version, keys) = (state.signer_set().version, state.signer_set().quorum.keys());
+        let (count, own) = (self.sets.len() as u64, self.sets.last().unwrap());
+        assert!(version == count && keys == *own, "{whose}: other signers: set {version} of {keys:?}");
+        assert_eq!(state.head().map(|record| record.head.signers.version), Some(count), "{whose}: their head");
         assert!(!state.is_frozen(), "{whose} is frozen");
         let signed = state.replica.heads.values();
-        for record in signed.filter(|record| !record.envelope.signers_among(&[self.baseline.signer].into()).is_empty())
-        {
+        for record in signed.filter(|record| !record.envelope.signers_among(&self.honest).is_empty()) {
             self.only_what_was_asked(whose, &record.head);
+        }
+    }
+
+    /// The word of whoever signed before anybody lied stops nobody, and who signs now stopped whom people meant.
+    fn nobody_else_is_suspended(&self, node: &str) {
+        let file = std::fs::read(self.place().scope(node).join("suspensions.json")).unwrap_or_else(|_| b"[]".to_vec());
+        let sights: Vec<Value> = serde_json::from_slice(&file).unwrap();
+        for sight in sights.iter().filter(|sight| !self.late.contains(&text(sight, "signer").parse().unwrap())) {
+            let target: Digest = text(sight, "target").parse().unwrap();
+            assert!(self.suspended.contains(&target), "`{node}`: {sight} suspends whom nobody meant");
         }
     }
 
@@ -114,7 +157,8 @@ impl World {
 
     fn everybody_lives(&mut self) {
         let ended = |running: &mut trials::place::Running| running.0.try_wait().unwrap();
-        assert_eq!(ended(&mut self.laptop), None, "the honest gateway ended: {}", self.log("laptop"));
+        let over = ended(self.laptop.as_mut().unwrap());
+        assert_eq!(over, None, "the honest gateway ended: {}", self.log("laptop"));
         let nodes: Vec<String> = self.agents.keys().cloned().collect();
         for node in &nodes {
             let over = ended(self.agents.get_mut(node).unwrap());

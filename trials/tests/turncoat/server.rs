@@ -31,6 +31,7 @@ use trials::dice::Dice;
 use wire::permit::Ask;
 use wire::tls::{self, EXPORTER_LABEL};
 
+use super::forge::Hand;
 use super::lies::{Mind, Plan};
 
 /// Stops when dropped.
@@ -85,9 +86,14 @@ impl Turncoat {
         self.scene.mind().told.clone()
     }
 
+    /// What it does with its keys.
+    pub fn by_hand<T>(&self, act: impl FnOnce(&mut Hand) -> T) -> T {
+        act(&mut self.scene.mind().hand)
+    }
+
     /// Makes something with the keys that it holds.
     pub fn make(&self, kind: &str, state: &State, dice: &mut Dice) -> Option<Envelope> {
-        self.scene.mind().hand.make(kind, state, dice).map(|(made, _)| made)
+        self.by_hand(|hand| hand.make(kind, state, dice)).map(|(made, _)| made)
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 use gateway::store::folder::GatewayFolder;
 use identity::head::Revocations;
 use identity::id::{Digest, InviteId};
-use identity::key::Sign as _;
+use identity::key::{PublicKey, Sign as _};
 use identity::principal::NodeName;
 use member::store::scope::Scope;
 use serde_json::Value;
@@ -16,7 +16,8 @@ use trials::dice::Dice;
 use trials::place::{Place, Running, stderr, succeeded, text, until};
 use trials::thief::Thief;
 
-use super::forge::Hand;
+use super::deeds::Deed;
+use super::forge::{Hand, key_of};
 use super::lies::Mind;
 use super::server::Turncoat;
 use crate::gateways::Two;
@@ -24,15 +25,66 @@ use crate::gateways::Two;
 /// How many machines of its own the liar may let in: it has the secret of an invite for so many.
 pub const LOOSE: usize = 3;
 
+/// Who signs for the org, and what of that was stolen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cast {
+    /// One of two signed; the other one was removed, and had the threshold.
+    OneOfTwo,
+    /// Two of three; two were replaced, and had the threshold together.
+    TwoOfThree,
+    /// Two of three, of whom one was replaced; and two recovery phrases.
+    Phrases,
+}
+
+impl Cast {
+    fn of(seed: u64) -> Self {
+        match seed % 3 {
+            1 => Self::OneOfTwo,
+            2 => Self::TwoOfThree,
+            _ => Self::Phrases,
+        }
+    }
+
+    /// Those who were removed with the threshold can freeze others for one delay: what is asked here is what comes after. A recovery
+    /// by stolen phrases is to wait until people stop it.
+    const fn founding(self) -> [&'static str; 4] {
+        match self {
+            Self::OneOfTwo => ["--signers", "1-of-2", "--recovery-delay", "2s"],
+            Self::TwoOfThree => ["--signers", "2-of-3", "--recovery-delay", "2s"],
+            Self::Phrases => ["--signers", "2-of-3", "--recovery-delay", "24h"],
+        }
+    }
+
+    /// Who goes, and who comes in the place.
+    const fn replaced(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::OneOfTwo => &[],
+            Self::TwoOfThree => &[("ann-2", "bea"), ("ann-3", "cat")],
+            Self::Phrases => &[("ann-3", "cat")],
+        }
+    }
+}
+
 pub struct World {
     pub seed: u64,
+    pub cast: Cast,
     pub two: Two,
-    pub laptop: Running,
+    pub laptop: Option<Running>,
     pub liar: Option<Turncoat>,
     pub agents: BTreeMap<String, Running>,
     /// What honest people did: who has which name, and what was taken back.
     pub names: BTreeMap<NodeName, Digest>,
     pub asked: Revocations,
+    pub suspended: BTreeSet<Digest>,
+    /// Each set of signers that they made, from the first on; whoever signs now by name; all whose keys were never stolen, and those
+    /// whose keys were stolen only when they had been replaced meanwhile.
+    pub sets: Vec<BTreeSet<PublicKey>>,
+    pub signers: Vec<String>,
+    pub honest: BTreeSet<PublicKey>,
+    pub late: BTreeSet<PublicKey>,
+    pub deeds: Vec<Deed>,
+    /// What the liar wrote.
+    pub written: BTreeSet<Digest>,
     pub baseline: Baseline,
     /// The highest head that each machine followed, by its set and version, and the keys that it knew to be revoked.
     pub followed: BTreeMap<String, ((u64, u64), BTreeSet<Digest>)>,
@@ -44,33 +96,44 @@ pub struct World {
 
 /// What was so before anybody lied.
 pub struct Baseline {
-    pub voices: BTreeSet<identity::key::PublicKey>,
-    pub vps: identity::key::PublicKey,
-    pub signer: identity::key::PublicKey,
+    pub voices: BTreeSet<PublicKey>,
+    pub vps: PublicKey,
 }
 
 impl World {
     pub fn new(seed: u64) -> Self {
-        // One who was removed can freeze others for one delay: what is asked here is what comes after.
-        let two = Two::founded(&["--signers", "1-of-2", "--recovery-delay", "2s"]);
+        let cast = Cast::of(seed);
+        let (two, phrases) = Two::with_phrases(&cast.founding());
         let place = &two.place;
         std::fs::create_dir(place.path("fleet")).unwrap();
-        let laptop = serve(place);
+        let laptop = Some(serve(place));
         place.joined("vps");
         two.request();
         succeeded(&place.freehold(&["gateway", "add", "vps.request", "--out", "vps.grant", "--yes"]));
         two.install();
         let vps = two.serve_vps();
-        let thief = Thief::of(place);
-        let (former, signer) = (thief.signer_of("ann-2"), thief.signer_of("ann").public());
-        let first = thief.known().head.head.signers;
-        succeeded(&place.freehold(&["signer", "remove", "ann-2", "--yes"]));
+        let (thief, mut stolen) = (Thief::of(place), Vec::new());
+        let first = thief.known().signers;
+        let mut sets = vec![first.quorum.keys()];
+        if cast == Cast::OneOfTwo {
+            stolen.push(thief.signer_of("ann-2"));
+            succeeded(&place.freehold(&["signer", "remove", "ann-2", "--yes"]));
+            sets.push(thief.known().signers.quorum.keys());
+        }
+        for (goes, comes) in cast.replaced() {
+            stolen.push(thief.signer_of(goes));
+            succeeded(&place.freehold(&["signer", "replace", goes, comes, "--unprotected", "--yes"]));
+            sets.push(thief.known().signers.quorum.keys());
+        }
+        let honest = sets.last().unwrap().clone();
+        let signers = thief.known().signers.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
         let used_up = place.code(&["--name", "web-1"]);
         succeeded(&place.join("web-1", &used_up));
         let revoked = place.invite(&["--uses", "5"]);
         succeeded(&place.freehold(&["invite", "revoke", &text(&revoked, "id"), "--yes"]));
         let uses = LOOSE.to_string();
         let loose = place.invite(&["--uses", &uses, "--name", "loose-*", "--at", "vps"]);
+        let door = place.invite(&["--uses", "5", "--name", "door-*", "--at", "vps", "--approval", "human"]);
         // Machines ask it before the other.
         succeeded(&place.freehold(&["gateway", "move", "vps", "--no-wait"]));
         two.settle();
@@ -81,26 +144,31 @@ impl World {
         let (voices, vps) = (mandates.iter().map(|mandate| mandate.voice).collect(), voice.public());
         let mut asked = thief.known().head.head.revocations;
         asked.invites.insert(text(&revoked, "id").parse::<InviteId>().unwrap());
-        let hand = Hand {
-            org,
-            voice,
-            former,
-            first,
-            codes: vec![used_up, text(&revoked, "code"), text(&loose, "code")],
-            names: ["laptop", "vps", "web-1", "web-2"].map(|name| name.parse().unwrap()).to_vec(),
-            made: BTreeMap::new(),
-        };
+        let codes = vec![used_up, text(&revoked, "code"), text(&loose, "code"), text(&door, "code")];
+        let names = ["laptop", "vps", "web-1", "web-2"].map(|name| name.parse().unwrap()).to_vec();
+        let phrases =
+            if cast == Cast::Phrases { phrases[..2].iter().map(|words| key_of(words)).collect() } else { vec![] };
+        let mut hand = Hand::new(org, voice, (first.as_ref(), stolen));
+        (hand.codes, hand.names, hand.phrases) = (codes, names, phrases);
         let folder = GatewayFolder::of_member(&Scope { folder: place.scope("vps") });
         let liar = Some(Turncoat::serve(&folder, two.port(), Mind::new(seed, hand)));
         let mut world = Self {
             seed,
+            cast,
             two,
             laptop,
             liar,
             agents: BTreeMap::new(),
             names: BTreeMap::new(),
             asked,
-            baseline: Baseline { voices, vps, signer },
+            suspended: BTreeSet::new(),
+            sets,
+            signers,
+            honest,
+            late: BTreeSet::new(),
+            deeds: Vec::new(),
+            written: BTreeSet::new(),
+            baseline: Baseline { voices, vps },
             followed: BTreeMap::new(),
             story: Vec::new(),
             dice: Dice::of(seed, "operators"),
@@ -140,7 +208,7 @@ impl World {
         let code = told.status.code();
         self.story.push(format!("{} at {gateway}: {code:?} {}", words.join(" "), stderr(&told).trim()));
         assert!(!stderr(&told).contains("panicked"), "{words:?}: {}", stderr(&told));
-        assert!(matches!(code, Some(0..=3)), "{words:?} ended with {code:?}: {}", stderr(&told));
+        assert!(matches!(code, Some(0..=5)), "{words:?} ended with {code:?}: {}", stderr(&told));
         told
     }
 
@@ -225,7 +293,7 @@ impl World {
         self.followed.remove(&name);
     }
 
-    fn publish(&mut self) {
+    pub fn publish(&mut self) {
         self.fleets += 1;
         let id = self.place().facts(&["org", "list"])[0]["org_id"].clone();
         let fleet = format!(
@@ -244,8 +312,9 @@ services: {{wiki: {{at: laptop, addr: \"127.0.0.1:8080\", groups: pages}}}}
     }
 
     fn silence(&mut self) {
-        let told = self.liar.take().map(|liar| liar.told()).unwrap_or_default();
-        self.story.extend(told.into_iter().map(|lie| format!("lie: {lie}")));
+        let Some(liar) = self.liar.take() else { return };
+        self.written = liar.by_hand(|hand| hand.written.clone());
+        self.story.extend(liar.told().into_iter().map(|lie| format!("lie: {lie}")));
     }
 
     /// The truth is told again: the liar is removed, or its machine is mended.
@@ -258,16 +327,16 @@ services: {{wiki: {{at: laptop, addr: \"127.0.0.1:8080\", groups: pages}}}}
         }
         self.silence();
         let vps = self.two.serve_vps();
-        let address = self.place().address();
-        until("its voice is closed, or nothing was wrong with it", || self.reopen(&address));
+        until("its voice is closed, or nothing was wrong with it", || self.reopen("vps"));
         Some(vps)
     }
 
-    /// What it wrote in two ways, or told of and cannot show, ends with its voice. True if that is so, or nothing was wrong.
+    /// What a gateway wrote in two ways, or told of and cannot show, ends with its voice. True if that is so, or nothing was wrong.
     pub fn reopen(&mut self, gateway: &str) -> bool {
-        let told = self.at(gateway, &["gateway", "reopen", "vps", "--yes"]);
+        let address = if gateway == "vps" && self.liar.is_none() { self.two.address() } else { self.place().address() };
+        let told = self.at(&address, &["gateway", "reopen", gateway, "--yes"]);
         let mandates = Thief::of(self.place()).known().head.head.mandates;
-        self.baseline.voices.extend(mandates.iter().filter(|it| it.gateway.as_str() == "vps").map(|it| it.voice));
+        self.baseline.voices.extend(mandates.iter().filter(|it| it.gateway.as_str() == gateway).map(|it| it.voice));
         told.status.success() || stderr(&told).contains("nothing is wrong")
     }
 }
@@ -283,8 +352,9 @@ impl Drop for World {
 }
 
 /// The first gateway, with what it logs in a file.
-fn serve(place: &Place) -> Running {
-    let (listen, log) = (place.address(), File::create(place.path("laptop.log")).unwrap());
+pub fn serve(place: &Place) -> Running {
+    let (listen, log) =
+        (place.address(), File::options().create(true).append(true).open(place.path("laptop.log")).unwrap());
     let mut command = place.freehold_command(&["serve", "--json", "--listen", &listen]);
     let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
     let mut line = String::new();

@@ -14,6 +14,7 @@ mod dying;
 mod sharing;
 mod crowding;
 mod flooding;
+mod forged;
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -41,7 +42,11 @@ pub struct Harbor {
 
 impl Harbor {
     pub fn new() -> Self {
-        let scene = Scene::new();
+        Self::of(Scene::new())
+    }
+
+    /// Where nobody has joined yet.
+    pub fn of(scene: Scene) -> Self {
         let gateway = scene.place.serve();
         let [alpha, beta] = ["alpha", "beta"].map(|node| {
             scene.place.joined(node);

@@ -2,10 +2,11 @@
 
 use std::process::Stdio;
 
-use trials::place::{Running, stderr, stdout, succeeded, until};
+use trials::place::{Running, refused, stderr, stdout, succeeded, until};
 
 use super::hearing::cut_off;
 use super::{Harbor, PAGE};
+use crate::publishing::Scene;
 
 const URL: &str = "http://wiki.harbor.internal/";
 
@@ -36,6 +37,33 @@ fn a_suspended_machine_loses_its_streams_opens_none_keeps_syncing_and_is_let_in_
     until("a page is read again", || harbor.curl("ann", URL).status.success());
     let page = harbor.curl("ann", URL);
     assert_eq!(stdout(&page), PAGE, "{}", stderr(&page));
+}
+
+#[test]
+fn where_two_must_agree_one_of_them_cuts_a_machines_streams_alone_and_does_no_more() {
+    let harbor = Harbor::of(Scene::founded(&["--signers", "2-of-3", "--node", "quay"]));
+    let place = &harbor.scene.place;
+    let ben = place.path("ben").to_string_lossy().into_owned();
+    succeeded(&place.freehold(&["signer", "hand-over", "ann-2", "--to", &ben]));
+    assert_eq!(stdout(&harbor.curl("ann", URL)), PAGE);
+    let waiting = harbor.curl_command("ann", &format!("{URL}slow")).stderr(Stdio::null()).spawn().unwrap();
+    let _open = harbor.wiki.kept.recv().unwrap();
+    let head = place.status("alpha")["head"].clone();
+    let suspend = ["suspend", "beta", "--for", "20s", "--yes"];
+    succeeded(&place.operator("ben", &suspend));
+    assert_ne!(Running(waiting).end().0, Some(0));
+    assert!(!harbor.curl("ann", URL).status.success(), "it opens another one");
+    let cut = || harbor.log("alpha").into_iter().find(|line| line["event"] == "cut");
+    until("it is written down", || cut().is_some());
+    assert!(cut().unwrap()["reason"].as_str().unwrap().contains("`ann-2` suspended the node until"), "{:?}", cut());
+    // It is no head, and his word alone revokes nobody.
+    assert_eq!(place.operator_facts("ben", &["node", "revoke", "beta", "--yes"])["revoked"], false);
+    assert_eq!(place.status("alpha")["head"], head);
+    until("it is over", || harbor.curl("ann", URL).status.success());
+    // He had his turn. Another one has hers.
+    refused(&place.operator("ben", &suspend), "it cannot be repeated");
+    succeeded(&place.freehold(&suspend));
+    until("it is cut off again", || !harbor.curl("ann", URL).status.success());
 }
 
 #[test]
