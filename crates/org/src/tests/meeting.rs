@@ -23,7 +23,7 @@ use crate::ledger::ground::Ground;
 use crate::ledger::heads::HeadRecord;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::world::{self, FRESH, Org, day, ed, machine, node, quorum};
-use crate::member::peer::{Company, NotAPeer, Peer, Presented};
+use crate::member::peer::{NotAPeer, Peer, PeerContext, Presented};
 
 const NOW: Timestamp = day(1);
 
@@ -117,7 +117,7 @@ impl Harbor {
         let proven = ProvenSvid::prove(&chain, Side::Client, standard, NOW).unwrap();
         let (envelope, head) = (self.envelope(), self.head.clone());
         let ground = Ground::alone(self.set.clone(), HeadRecord { digest: envelope.digest(), envelope, head });
-        Peer::recognize(&proven, presented, Company { standard, ground: &ground, pinned: &|_| None, now: NOW })
+        Peer::recognize(&proven, presented, PeerContext { standard, ground: &ground, pinned: &|_| None, now: NOW })
     }
 
     fn shown(&self, name: &str, admission: Option<Envelope>) -> Presented {

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 /// An agent's usual wait, and a tenth more or less.
 const WAIT: usize = 50;
 
-pub struct Crowd {
+pub struct Followers {
     /// How many are connected.
     pub count: usize,
     /// What the operator knew when they joined; each node goes on from there by itself.
@@ -46,7 +46,7 @@ pub async fn join(place: &Place, nodes: usize) -> Vec<(usize, Machine, Issued)> 
     machine::join_all(place, nodes, fleet::name).await
 }
 
-impl Crowd {
+impl Followers {
     pub async fn connect(place: &Place, joined: Vec<(usize, Machine, Issued)>) -> Self {
         let known = Thief::of(place).known();
         let (tell, events) = unbounded_channel();
@@ -71,12 +71,12 @@ impl Crowd {
             let tell: UnboundedSender<Event> = tell.clone();
             tasks.spawn(follower.follow(tell));
         }
-        let mut crowd =
+        let mut followers =
             Self { count, known, ended: Vec::new(), busy: 0, names, events, told: Vec::new(), _tasks: tasks };
         // Each tells once what it is; then it waits.
-        let version = crowd.known.head.head.version;
-        crowd.all_told(version, Instant::now()).await;
-        crowd
+        let version = followers.known.head.head.version;
+        followers.all_told(version, Instant::now()).await;
+        followers
     }
 
     /// One that is still connected.
