@@ -48,6 +48,11 @@ pub fn standard(name: &str) -> PathBuf {
     below("standard", name)
 }
 
+/// Bundles since they are age files.
+pub fn carried(name: &str) -> PathBuf {
+    below("carried", name)
+}
+
 /// Copies a fixture's folder. Version control keeps no modes: keys and folders are made private again.
 pub fn copy_folder(from: &Path, to: &Path) {
     let or_panic = |done: std::io::Result<()>| done.unwrap_or_else(|why| panic!("`{}`: {why}", from.display()));

@@ -3,6 +3,7 @@
 
 pub mod dice;
 pub mod scene;
+pub mod port;
 pub mod place;
 pub mod versions;
 pub mod lan;

@@ -2,17 +2,15 @@
 
 use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
-use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::port::Claim;
 
 /// The longest that a walk waits for something to become so, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -23,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub struct Place {
     folder: TempDir,
     pub port: u16,
-    _claim: UnixListener,
+    _claim: Claim,
 }
 
 /// A running process; killed when dropped.
@@ -65,8 +63,8 @@ impl Running {
 impl Place {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap_or_else(|why| panic!("no temporary folder: {why}"));
-        let (port, claim) = free_port();
-        Self { folder, port, _claim: claim }
+        let claim = Claim::new();
+        Self { folder, port: claim.port, _claim: claim }
     }
 
     /// A founded org `harbor`, keys unprotected.
@@ -290,12 +288,16 @@ pub fn ended(output: &Output, exit: i32, why: &str) {
     assert!(told.contains(why), "expected `{why}` in: {told}");
 }
 
-/// Looks until it is so.
+/// Looks until it is so. A look is often a program of its own: it gets no more of the machine than what is waited for.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
-    while !so() {
+    loop {
+        let begun = Instant::now();
+        if so() {
+            return;
+        }
         assert!(Instant::now() < deadline, "waited in vain until {what}");
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(LOOK_AGAIN.max(begun.elapsed()));
     }
 }
 
@@ -341,19 +343,4 @@ pub fn json(output: &Output) -> Value {
 
 pub fn text(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_else(|| panic!("no `{field}` in {value}")).to_owned()
-}
-
-/// Below the range from which the system gives ports to callers: a gateway that is down for a moment finds its port
-/// free when it comes back. Each walk is a process, and begins where no other does; what it takes is claimed by a socket
-/// without a file, so that no other walk takes it in such a moment.
-fn free_port() -> (u16, UnixListener) {
-    static TAKEN: AtomicU32 = AtomicU32::new(0);
-    let ports = (0..1000).map(|_| std::process::id() * 16 + TAKEN.fetch_add(1, Ordering::Relaxed));
-    let ports = ports.filter_map(|number| u16::try_from(10_000 + number % 22_000).ok());
-    let mut claimed = ports.filter_map(|port| {
-        let name = SocketAddr::from_abstract_name(format!("freehold-trials-{port}")).ok()?;
-        Some((port, UnixListener::bind_addr(&name).ok()?))
-    });
-    let free = claimed.find(|(port, _)| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.unwrap_or_else(|| panic!("no port is free"))
 }

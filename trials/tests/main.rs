@@ -1,13 +1,9 @@
-//! One test binary: the layout of the house, and walks with the real programs.
+//! One test binary: walks with the real programs.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod layout;
-mod rooms;
-mod documents;
 mod nodes;
 mod operators;
-mod frozen;
 mod gateways;
 mod turncoat;
 mod ledger;

@@ -5,6 +5,7 @@
 //! age files is still read (`first`): its chunks are the same but for the cipher.
 
 mod first;
+pub mod text;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 

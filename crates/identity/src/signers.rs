@@ -1,4 +1,4 @@
-//! The signer set, k of n, and the chain of sets that leads from the founding to now.
+//! The signer set, k of n (a threshold), and the chain of sets that leads from the founding to now.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! When this very replica first saw each step to other signers. Its own clock says so, once: no date in an entry moves it.
+//! First sights (first-seen timestamps): when this very replica first saw each step to other signers. Its own clock
+//! says so, once: no date in an entry moves it.
 
 use identity::id::Digest;
 use identity::time::Timestamp;

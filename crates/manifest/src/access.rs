@@ -1,4 +1,4 @@
-//! May she, and why: answers from the fleet itself, not from the tables that are compiled from it.
+//! May she, and why (RBAC): answers from the fleet itself, not from the tables that are compiled from it.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};

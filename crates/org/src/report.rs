@@ -1,4 +1,5 @@
-//! What a node says of itself, signed by its node key: what it has taken in, and how its trials went.
+//! A report (status, heartbeat): what a node says of itself, signed by its node key: what it has taken in, and how its
+//! trials went.
 
 use identity::bundle::Domain;
 use identity::envelope::Payload;

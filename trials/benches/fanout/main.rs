@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
-mod crowd;
+mod followers;
 mod fleet;
 mod operator;
 mod report;
@@ -18,8 +18,8 @@ use manifest::stored::SCHEMA;
 use trials::meter;
 use trials::place::{Place, Running, succeeded};
 
-use crate::crowd::Crowd;
 use crate::fleet::Shape;
+use crate::followers::Followers;
 use crate::operator::Operator;
 use crate::report::{Rest, Row, Table};
 
@@ -56,7 +56,7 @@ fn main() {
             table.add(row);
         }
         table.note(format!("the gateway took {:.0} MB at most", meter::megabytes(meter::peak(gateway.0.id()))));
-        table.note(format!("{} answers were `busy`", bench.crowd.busy));
+        table.note(format!("{} answers were `busy`", bench.followers.busy));
     });
     table.end();
 }
@@ -65,7 +65,7 @@ struct Bench<'a> {
     place: &'a Place,
     gateway: &'a Running,
     operator: Arc<Operator>,
-    crowd: Crowd,
+    followers: Followers,
     wave: usize,
 }
 
@@ -75,16 +75,16 @@ impl<'a> Bench<'a> {
         let begun = Instant::now();
         let pid = gateway.0.id();
         let operator = Arc::new(Operator::new(place));
-        let joined = crowd::join(place, nodes).await;
+        let joined = followers::join(place, nodes).await;
         table.note(format!("{nodes} nodes joined in {:.1} s", begun.elapsed().as_secs_f64()));
         tokio::time::sleep(Duration::from_secs(2)).await;
         let alone = meter::private(pid);
         let begun = Instant::now();
-        let crowd = Crowd::connect(place, joined).await;
+        let followers = Followers::connect(place, joined).await;
         table.note(format!("and connected in {:.1} s", begun.elapsed().as_secs_f64()));
         tokio::time::sleep(Duration::from_secs(2)).await;
-        table.connected(meter::private(pid).saturating_sub(alone), crowd.count);
-        Self { place, gateway, operator, crowd, wave: 0 }
+        table.connected(meter::private(pid).saturating_sub(alone), followers.count);
+        Self { place, gateway, operator, followers, wave: 0 }
     }
 
     async fn rest(&self, span: Duration, table: &mut Table) {
@@ -110,9 +110,9 @@ impl<'a> Bench<'a> {
     async fn real_publish(&mut self, table: &mut Table) {
         let folder = self.place.path("fleet");
         std::fs::create_dir_all(&folder).unwrap();
-        let org = self.crowd.known.org();
+        let org = self.followers.known.org();
         self.wave += 1;
-        std::fs::write(folder.join("fleet.yaml"), fleet::yaml(org, self.crowd.count, Shape::EachItsOwn, self.wave))
+        std::fs::write(folder.join("fleet.yaml"), fleet::yaml(org, self.followers.count, Shape::EachItsOwn, self.wave))
             .unwrap();
         let begun = Instant::now();
         let command = self.place.freehold_command(&["publish", "fleet", "--yes", "--dirty", "--no-wait", "--json"]);
@@ -121,14 +121,14 @@ impl<'a> Bench<'a> {
         let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let version = told.get("head").and_then(serde_json::Value::as_u64).unwrap();
         let took = begun.elapsed();
-        let spread = self.crowd.all_have(version, begun).await;
+        let spread = self.followers.all_have(version, begun).await;
         table.note(format!(
             "`freehold publish`, with {} admissions to check: done after {:.1} s, on all nodes after {:.1} s",
-            self.crowd.count,
+            self.followers.count,
             took.as_secs_f64(),
             spread.took(100)
         ));
-        self.crowd.settle(self.place, version).await;
+        self.followers.settle(self.place, version).await;
     }
 
     async fn publish(&mut self, shape: Shape, run: usize) -> Row {
@@ -136,7 +136,7 @@ impl<'a> Bench<'a> {
         let begun = Instant::now();
         let members = self.operator.members();
         let listing = begun.elapsed();
-        let yaml = fleet::yaml(self.crowd.known.org(), self.crowd.count, shape, self.wave);
+        let yaml = fleet::yaml(self.followers.known.org(), self.followers.count, shape, self.wave);
         let compiled = compile(&fleet::fleet(yaml), &members, SCHEMA).unwrap();
         let mut line = self.operator.line().await;
         let begun = Instant::now();
@@ -154,7 +154,7 @@ impl<'a> Bench<'a> {
             Shape::OneForAll => "publish, one manifest for all",
         };
         let row = self.spread((what, run), &mut line, (version, head)).await;
-        row.asking("received and verified by 99 % in", 1.0, self.crowd.count == NODES).noting(format!(
+        row.asking("received and verified by 99 % in", 1.0, self.followers.count == NODES).noting(format!(
             "list of nodes {:.0} ms, handing in {:.0} ms",
             listing.as_secs_f64() * 1e3,
             staging.as_secs_f64() * 1e3
@@ -162,19 +162,19 @@ impl<'a> Bench<'a> {
     }
 
     async fn revoke(&mut self, run: usize) -> Row {
-        let (name, node_key) = self.crowd.victim();
+        let (name, node_key) = self.followers.victim();
         let mut line = self.operator.line().await;
         let cause = Cause::NodeRevoke { name, node_key };
         let add = |head: &mut identity::head::Head| head.revocations.node_keys.extend([node_key]);
         let head = line.head(cause, add).await;
-        self.crowd.count -= 1;
+        self.followers.count -= 1;
         let row = self.spread(("revoke one node", run), &mut line, head).await;
-        let cut = self.crowd.ended.first().map(|(why, at)| (why.clone(), at.saturating_duration_since(row.sent)));
+        let cut = self.followers.ended.first().map(|(why, at)| (why.clone(), at.saturating_duration_since(row.sent)));
         let cut = cut.map_or("the revoked node was NOT cut off".to_owned(), |(why, after)| {
             format!("the revoked node was cut off after {:.0} ms ({why})", after.as_secs_f64() * 1e3)
         });
-        self.crowd.ended.clear();
-        let full = self.crowd.count + run == NODES;
+        self.followers.ended.clear();
+        let full = self.followers.count + run == NODES;
         row.asking("refused by 99 % of the other nodes in", 2.0, full).noting(cut)
     }
 
@@ -190,9 +190,9 @@ impl<'a> Bench<'a> {
         let before = used();
         let load = meter::load();
         let (sent, accepted) = line.hand_in(head).await;
-        let verified = self.crowd.all_have(version, sent).await;
+        let verified = self.followers.all_have(version, sent).await;
         let at_verified = used();
-        let stored = self.crowd.settle(self.place, version).await.map(|at| at.saturating_duration_since(sent));
+        let stored = self.followers.settle(self.place, version).await.map(|at| at.saturating_duration_since(sent));
         let after = used();
         let seconds = sent.elapsed().as_secs_f64();
         let (gateway, nodes) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
@@ -207,10 +207,10 @@ impl<'a> Bench<'a> {
             most: verified.took(99),
             all: verified.took(100),
             stored: stored.map(|took| took.as_secs_f64()),
-            gateway_us: each(gateway, self.crowd.count),
-            gateway_us_verified: each(at_verified.0.saturating_sub(before.0), self.crowd.count),
-            nodes_us: each(nodes, self.crowd.count),
-            nodes_us_verified: each(at_verified.1.saturating_sub(before.1), self.crowd.count),
+            gateway_us: each(gateway, self.followers.count),
+            gateway_us_verified: each(at_verified.0.saturating_sub(before.0), self.followers.count),
+            nodes_us: each(nodes, self.followers.count),
+            nodes_us_verified: each(at_verified.1.saturating_sub(before.1), self.followers.count),
             others_cores: others.as_secs_f64() / seconds,
             target: None,
             note: None,

@@ -5,7 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
-mod crowd;
+mod followers;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use serde_json::Value;
 use trials::meter::{self, Spread};
 use trials::place::{Place, Running, output, stderr, succeeded, text};
 
-use crate::crowd::{Crowd, Goal, OFF, name};
+use crate::followers::{Followers, Goal, OFF, name};
 use crate::report::{Began, Table};
 
 const NODES: usize = 10_000;
@@ -47,11 +47,11 @@ fn main() {
         for domain in DOMAINS {
             bench.activate(domain).await;
         }
-        bench.come_back("in the grace: by the roots that they know", bench.crowd.off.len() / 2).await;
+        bench.come_back("in the grace: by the roots that they know", bench.followers.off.len() / 2).await;
         for domain in DOMAINS {
             bench.retire(domain).await;
         }
-        bench.come_back("after both old roots were retired", bench.crowd.off.len()).await;
+        bench.come_back("after both old roots were retired", bench.followers.off.len()).await;
         let lost = bench.lost().await;
         bench.tell_stumbles();
         bench.table.end();
@@ -63,7 +63,7 @@ fn main() {
 struct Bench<'a> {
     place: &'a Place,
     pid: u32,
-    crowd: Crowd,
+    followers: Followers,
     table: Table,
     /// The version that each domain turns to, and the fingerprint of its root.
     turned: BTreeMap<Domain, (u64, String)>,
@@ -72,12 +72,12 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     async fn begin(place: &'a Place, gateway: &Running, (nodes, spread): (usize, Duration), mut table: Table) -> Self {
         let begun = Instant::now();
-        let crowd = Crowd::gather(place, nodes, spread).await;
+        let followers = Followers::gather(place, nodes, spread).await;
         let took = begun.elapsed().as_secs_f64();
         table.note(format!("{nodes} nodes joined and said what they are in {took:.1} s"));
         // All are in their long poll before anything is measured.
         tokio::time::sleep(Duration::from_secs(3)).await;
-        Self { place, pid: gateway.0.id(), crowd, table, turned: BTreeMap::new() }
+        Self { place, pid: gateway.0.id(), followers, table, turned: BTreeMap::new() }
     }
 
     /// Runs `freehold` as an operator does; what it says, and how long it took.
@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
     /// From the moment at which the command is started until every node that is on has said, under its own key, that
     /// it goes by the new version; for `identity` also until its SVID leads to the new root.
     async fn publish(&mut self, domain: Domain) {
-        self.crowd.forget();
+        self.followers.forget();
         let began = Began::now(self.pid);
         let (told, command) = self.freehold(words(&["trust", "publish", domain.word()])).await;
         succeeded(&told);
@@ -100,8 +100,8 @@ impl<'a> Bench<'a> {
         let version = told.get("trust_bundle_version").and_then(Value::as_u64).unwrap();
         let root = text(&told, "sha256_fingerprint");
         let goals = goals(domain, version, &root);
-        let nodes = self.crowd.on.clone();
-        let reached = self.crowd.reach(&nodes, &goals).await;
+        let nodes = self.followers.on.clone();
+        let reached = self.followers.reach(&nodes, &goals).await;
         let cost = began.cost(format!("trust publish {}", domain.word()), command, nodes.len());
         self.table.note(format!("`freehold trust publish {}`, from its start until so many nodes", domain.word()));
         for (what, reached) in words_of(domain).iter().zip(reached) {
@@ -139,27 +139,27 @@ impl<'a> Bench<'a> {
         ));
         let adopted = adoption.get("adopted").and_then(Value::as_array).unwrap();
         let adopted: BTreeSet<&str> = adopted.iter().filter_map(Value::as_str).collect();
-        let all = self.crowd.on.iter().chain(self.crowd.off.keys()).map(|node| name(*node));
+        let all = self.followers.on.iter().chain(self.followers.off.keys()).map(|node| name(*node));
         all.filter(|name| !adopted.contains(name.as_str())).collect()
     }
 
     /// Those that are off are left behind by name.
     async fn activate(&mut self, domain: Domain) {
-        self.crowd.forget();
+        self.followers.forget();
         let mut all = words(&["trust", "activate", domain.word()]);
-        all.extend(self.crowd.off.keys().flat_map(|node| ["--anyway".to_owned(), name(*node)]));
+        all.extend(self.followers.off.keys().flat_map(|node| ["--anyway".to_owned(), name(*node)]));
         self.turn(&format!("trust activate {}", domain.word()), all).await;
     }
 
     /// Whoever would break is waived by name, as the plan says: those that are still off, and the invite.
     async fn retire(&mut self, domain: Domain) {
-        self.crowd.forget();
+        self.followers.forget();
         let old = (self.turned.get(&domain).unwrap().0 - 1).to_string();
         let (planned, _) = self.freehold(words(&["trust", "plan", "retire", domain.word(), &old])).await;
         let planned: Value = serde_json::from_slice(&planned.stdout).unwrap_or_else(|_| panic!("{}", stderr(&planned)));
         let breaks = planned.get("breaks").and_then(Value::as_array).unwrap();
         let names: BTreeSet<&str> = breaks.iter().filter_map(|it| it.get("name").and_then(Value::as_str)).collect();
-        let on = self.crowd.on.iter().filter(|node| names.contains(name(**node).as_str())).count();
+        let on = self.followers.on.iter().filter(|node| names.contains(name(**node).as_str())).count();
         self.table.note(format!(
             "`freehold trust plan retire {} {old}`: {} would break, {on} of them are on",
             domain.word(),
@@ -175,8 +175,8 @@ impl<'a> Bench<'a> {
         let began = Began::now(self.pid);
         let (told, command) = self.freehold(words).await;
         succeeded(&told);
-        let nodes = self.crowd.on.clone();
-        let reached = self.crowd.reach(&nodes, &[Box::new(|_: &TrustTold| true)]).await;
+        let nodes = self.followers.on.clone();
+        let reached = self.followers.reach(&nodes, &[Box::new(|_: &TrustTold| true)]).await;
         let cost = began.cost(what.to_owned(), command, nodes.len());
         let spread = Spread::since(began.at, reached.into_iter().flat_map(BTreeMap::into_values).collect());
         self.table.note(format!("`freehold {what}`, from its start until so many nodes"));
@@ -187,17 +187,17 @@ impl<'a> Bench<'a> {
     /// From the moment at which they are all started until each has said that it goes by both new versions and that its
     /// SVID leads to the new root.
     async fn come_back(&mut self, how: &str, count: usize) {
-        self.crowd.forget();
-        let (homes, returns) = (self.crowd.came_home.len(), self.crowd.returned.len());
+        self.followers.forget();
+        let (homes, returns) = (self.followers.came_home.len(), self.followers.returned.len());
         let began = Began::now(self.pid);
-        let back = self.crowd.bring_back(count);
+        let back = self.followers.bring_back(count);
         let mut all = Vec::new();
         for domain in DOMAINS {
             let (version, root) = self.turned.get(&domain).unwrap();
             all.extend(goals(domain, *version, root));
         }
         let whole: Goal = Box::new(move |told| all.iter().all(|goal| goal(told)));
-        let reached = self.crowd.reach(&back, &[whole]).await;
+        let reached = self.followers.reach(&back, &[whole]).await;
         let cost = began.cost(format!("{} nodes come back {how}", back.len()), Duration::ZERO, back.len());
         self.table.note(format!("{} nodes that were off come back {how}; until so many", back.len()));
         let spread = Spread::since(began.at, reached.into_iter().flat_map(BTreeMap::into_values).collect());
@@ -205,8 +205,8 @@ impl<'a> Bench<'a> {
         self.table.cost(cost);
         self.table.note(format!(
             "  {} of them read the roots of now from whoever answered, {} got an SVID by their node key",
-            self.crowd.came_home.len() - homes,
-            self.crowd.returned.len() - returns
+            self.followers.came_home.len() - homes,
+            self.followers.returned.len() - returns
         ));
     }
 
@@ -216,14 +216,14 @@ impl<'a> Bench<'a> {
         for domain in DOMAINS {
             lost.extend(self.adoption(domain).await);
         }
-        self.table.note(format!("{} nodes, {} lost", self.crowd.on.len() + self.crowd.off.len(), lost.len()));
+        self.table.note(format!("{} nodes, {} lost", self.followers.on.len() + self.followers.off.len(), lost.len()));
         lost
     }
 
     fn tell_stumbles(&mut self) {
-        self.crowd.forget();
-        self.table.note(format!("{} answers were `busy`", self.crowd.busy));
-        for (why, count) in std::mem::take(&mut self.crowd.stumbles) {
+        self.followers.forget();
+        self.table.note(format!("{} answers were `busy`", self.followers.busy));
+        for (why, count) in std::mem::take(&mut self.followers.stumbles) {
             self.table.note(format!("{count} times, and tried again: {why}"));
         }
     }

@@ -2,6 +2,7 @@
 
 mod text;
 mod house;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

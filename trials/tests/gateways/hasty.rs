@@ -199,8 +199,6 @@ fn a_recovery_is_taken_from_another_gateway_when_the_own_delay_has_run() {
     let heist = Heist::new("20s");
     let heard = clock::now();
     heist.take_over();
-    std::thread::sleep(std::time::Duration::from_secs(5));
-    assert!(!heist.is_taken(), "taken after {}", clock::now().since(heard));
     // Nobody says anything new: the page is asked for again by itself.
     until("the own delay has run, and it is taken", || heist.is_taken());
     let ran = clock::now().since(heard);

@@ -3,17 +3,18 @@
 use std::io::{Read as _, Write as _};
 
 use trials::place::{ended, stderr, stdout, succeeded};
+use trials::port::Nobody;
 use trials::shelf::{Credential, Shelf, Way};
 
-use super::{Host, Stock, marking, script, write_program};
+use super::{Host, Mirror, marking, script, write_program};
 
 /// The mark of a program that ran.
 fn ran(host: &Host) -> bool {
     host.path("mark").exists()
 }
 
-fn stock(host: &Host) -> Stock {
-    Stock::of(&marking(&host.path("mark")))
+fn mirror(host: &Host) -> Mirror {
+    Mirror::of(&marking(&host.path("mark")))
 }
 
 /// What somebody would rather have run here.
@@ -22,8 +23,8 @@ fn theirs(host: &Host) -> Vec<u8> {
 }
 
 /// Nothing ran, nothing is installed, nothing is left that could be.
-fn refused(host: &Host, stock: &Stock, exit: i32, why: &str) {
-    let told = stock.run(host, &[], "code");
+fn refused(host: &Host, mirror: &Mirror, exit: i32, why: &str) {
+    let told = mirror.run(host, &[], "code");
     ended(&told, exit, why);
     assert!(stderr(&told).contains("\nhint: "), "{}", stderr(&told));
     assert!(!ran(host), "it ran: {}{}", stdout(&told), stderr(&told));
@@ -34,8 +35,8 @@ fn refused(host: &Host, stock: &Stock, exit: i32, why: &str) {
 fn what_is_as_the_line_says_runs() {
     // The other side of every refusal here: the mark is really left, if nothing is wrong.
     let host = Host::new();
-    let stock = stock(&host);
-    succeeded(&stock.run(&host, &[], "code"));
+    let mirror = mirror(&host);
+    succeeded(&mirror.run(&host, &[], "code"));
     assert_eq!(std::fs::read_to_string(host.path("mark")).unwrap(), "--version\njoin\n");
 }
 
@@ -43,28 +44,27 @@ fn what_is_as_the_line_says_runs() {
 fn a_swapped_root_list_or_agent_is_refused() {
     for (which, name) in [(0, "the org's root"), (1, "the list of agents"), (2, "the agent")] {
         let host = Host::new();
-        let stock = stock(&host);
-        let digest = [&stock.root, &stock.list, &stock.agent][which];
+        let mirror = mirror(&host);
+        let digest = [&mirror.root, &mirror.list, &mirror.agent][which];
         let other = match which {
             0 => Credential::make().root_pem.into_bytes(),
-            1 => {
-                format!("freehold-agents 1\nlinux x86_64 {} 9 9\n", stock.shelf.put(&theirs(&host), Way::AsItIs)).into()
-            }
+            1 => format!("freehold-agents 1\nlinux x86_64 {} 9 9\n", mirror.shelf.put(&theirs(&host), Way::AsItIs))
+                .into(),
             _ => theirs(&host),
         };
-        stock.shelf.give(digest, Way::Instead(other));
-        refused(&host, &stock, 3, &format!("{name} is not what the line names"));
+        mirror.shelf.give(digest, Way::Instead(other));
+        refused(&host, &mirror, 3, &format!("{name} is not what the line names"));
     }
 }
 
 #[test]
 fn an_agent_of_the_right_length_and_one_wrong_bit_is_refused() {
     let host = Host::new();
-    let stock = stock(&host);
+    let mirror = mirror(&host);
     let mut agent = marking(&host.path("mark"));
     *agent.last_mut().unwrap() ^= 1;
-    stock.shelf.give(&stock.agent, Way::Instead(agent));
-    refused(&host, &stock, 3, "the agent is not what the line names");
+    mirror.shelf.give(&mirror.agent, Way::Instead(agent));
+    refused(&host, &mirror, 3, "the agent is not what the line names");
     let left = std::fs::read_dir(host.path("bin")).unwrap().count();
     assert_eq!(left, 0, "what was refused is not kept to go on with");
 }
@@ -75,10 +75,10 @@ fn whoever_does_not_stand_under_the_root_is_not_asked_for_the_list() {
         let host = Host::with_only(&tools);
         // It shows the org's root to everybody, and has no certificate under it.
         let shelf = Shelf::serve(&Credential::make());
-        let stock = Stock::on(shelf, &Credential::make(), &marking(&host.path("mark")), "linux x86_64");
-        refused(&host, &stock, 3, "is not the org's gateway");
-        assert_eq!(stock.shelf.asked(&stock.root), [None]);
-        assert_eq!(stock.shelf.asked(&stock.list), []);
+        let mirror = Mirror::on(shelf, &Credential::make(), &marking(&host.path("mark")), "linux x86_64");
+        refused(&host, &mirror, 3, "is not the org's gateway");
+        assert_eq!(mirror.shelf.asked(&mirror.root), [None]);
+        assert_eq!(mirror.shelf.asked(&mirror.list), []);
     }
 }
 
@@ -88,18 +88,18 @@ fn a_root_that_this_machine_believes_for_other_things_is_not_believed() {
     for tools in [["curl", "sha256sum"], ["wget", "sha256sum"]] {
         let host = Host::with_only(&tools);
         let company = Credential::make();
-        let stock =
-            Stock::on(Shelf::serve(&company), &Credential::make(), &marking(&host.path("mark")), "linux x86_64");
+        let mirror =
+            Mirror::on(Shelf::serve(&company), &Credential::make(), &marking(&host.path("mark")), "linux x86_64");
         let file = host.path("company.pem");
         std::fs::write(&file, &company.root_pem).unwrap();
         std::fs::write(host.path(".curlrc"), "insecure\nlocation\n").unwrap();
         std::fs::write(host.path(".wgetrc"), "check_certificate = off\n").unwrap();
-        let mut command = host.command(&stock.words(&stock.shelf.url(), &[]));
+        let mut command = host.command(&mirror.words(&mirror.shelf.url(), &[]));
         command.env("SSL_CERT_FILE", &file).env("CURL_CA_BUNDLE", &file).stdin(std::process::Stdio::null());
         let told = command.output().unwrap();
         ended(&told, 3, "is not the org's gateway");
         assert!(stderr(&told).contains("Somebody may be in the middle: compare the address"), "{}", stderr(&told));
-        assert!(!ran(&host) && stock.shelf.asked(&stock.list).is_empty());
+        assert!(!ran(&host) && mirror.shelf.asked(&mirror.list).is_empty());
     }
 }
 
@@ -107,7 +107,7 @@ fn a_root_that_this_machine_believes_for_other_things_is_not_believed() {
 fn a_web_server_in_the_gateways_place_is_said_to_be_none() {
     for tools in [["curl", "sha256sum"], ["wget", "sha256sum"]] {
         let host = Host::with_only(&tools);
-        let stock = stock(&host);
+        let mirror = mirror(&host);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -116,7 +116,7 @@ fn a_web_server_in_the_gateways_place_is_said_to_be_none() {
                 let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
             }
         });
-        let told = host.run(&stock.words(&url, &[]), "code");
+        let told = host.run(&mirror.words(&url, &[]), "code");
         ended(&told, 1, "does not speak TLS 1.3 with this machine");
         assert!(stderr(&told).contains("it is not the org's gateway, or"), "{}", stderr(&told));
         assert!(!ran(&host));
@@ -128,16 +128,16 @@ fn a_download_that_is_cut_anywhere_runs_nothing() {
     let whole = marking(std::path::Path::new("/nowhere")).len();
     for length in [0, 1, 10, 40, 80, 4096, whole / 2, whole - 1] {
         let host = Host::new();
-        let stock = stock(&host);
-        stock.shelf.give(&stock.agent, Way::ShortenedTo(length));
-        refused(&host, &stock, 1, "no gateway gave the agent");
+        let mirror = mirror(&host);
+        mirror.shelf.give(&mirror.agent, Way::ShortenedTo(length));
+        refused(&host, &mirror, 1, "no gateway gave the agent");
     }
     for length in [0, 5, 17, 60] {
         let host = Host::new();
-        let stock = stock(&host);
-        stock.shelf.give(&stock.list, Way::ShortenedTo(length));
+        let mirror = mirror(&host);
+        mirror.shelf.give(&mirror.list, Way::ShortenedTo(length));
         let (exit, why) = if length == 0 { (1, "no gateway gave") } else { (3, "is not what the line names") };
-        refused(&host, &stock, exit, why);
+        refused(&host, &mirror, exit, why);
     }
 }
 
@@ -146,9 +146,9 @@ fn a_download_without_an_end_is_ended() {
     for tools in [["curl", "sha256sum"], ["wget", "sha256sum"]] {
         for which in 0..3 {
             let host = Host::with_only(&tools);
-            let stock = stock(&host);
-            stock.shelf.give([&stock.root, &stock.list, &stock.agent][which], Way::Endless);
-            refused(&host, &stock, 3, "is not what the line names");
+            let mirror = mirror(&host);
+            mirror.shelf.give([&mirror.root, &mirror.list, &mirror.agent][which], Way::Endless);
+            refused(&host, &mirror, 3, "is not what the line names");
         }
     }
 }
@@ -158,10 +158,10 @@ fn nobody_is_sent_elsewhere() {
     for tools in [["curl", "sha256sum"], ["wget", "sha256sum"]] {
         for which in 0..3 {
             let host = Host::with_only(&tools);
-            let (stock, elsewhere) = (stock(&host), Shelf::serve(&Credential::make()));
-            let digest = [&stock.root, &stock.list, &stock.agent][which].clone();
-            stock.shelf.give(&digest, Way::Elsewhere(format!("{}/v1/file/{digest}", elsewhere.url())));
-            refused(&host, &stock, 1, "no gateway gave");
+            let (mirror, elsewhere) = (mirror(&host), Shelf::serve(&Credential::make()));
+            let digest = [&mirror.root, &mirror.list, &mirror.agent][which].clone();
+            mirror.shelf.give(&digest, Way::Elsewhere(format!("{}/v1/file/{digest}", elsewhere.url())));
+            refused(&host, &mirror, 1, "no gateway gave");
             assert_eq!(elsewhere.asked(&digest), [], "it went there");
         }
     }
@@ -170,13 +170,15 @@ fn nobody_is_sent_elsewhere() {
 #[test]
 fn an_honest_gateway_serves_where_another_lies_or_is_gone() {
     let host = Host::new();
-    let stock = stock(&host);
+    let mirror = mirror(&host);
     let liar = Shelf::serve(&Credential::make());
     let agent = marking(&host.path("mark"));
     let lied = liar.put(&agent, Way::Instead(theirs(&host)));
-    assert_eq!(lied, stock.agent);
-    let (first, last) = (liar.url(), stock.shelf.url());
-    let words = [&["--gateway", "https://127.0.0.1:9", "--gateway", &first][..], &stock.words(&last, &[])].concat();
+    assert_eq!(lied, mirror.agent);
+    let (first, last) = (liar.url(), mirror.shelf.url());
+    let nobody = Nobody::new();
+    let gone = format!("https://{nobody}");
+    let words = [&["--gateway", &gone, "--gateway", &first][..], &mirror.words(&last, &[])].concat();
     succeeded(&host.run(&words, "code"));
     assert!(host.agent().exists() && ran(&host));
 }
@@ -187,14 +189,14 @@ fn a_script_that_was_cut_off_does_nothing() {
     // At the ends of lines and between, and at each byte of the last line but one.
     let cuts = (0..whole.len() - 10).step_by(397).chain(whole.len() - 12..whole.len() - 7);
     let host = Host::new();
-    let stock = stock(&host);
+    let mirror = mirror(&host);
     for cut in cuts {
         let part = host.path("part.sh");
         write_program(&part, &whole[..cut]);
         let mut command = host.shell();
-        command.arg(&part).args(stock.words(&stock.shelf.url(), &[])).stdin(std::process::Stdio::null());
+        command.arg(&part).args(mirror.words(&mirror.shelf.url(), &[])).stdin(std::process::Stdio::null());
         let told = command.output().unwrap();
         assert!(!ran(&host) && !host.path("bin").exists(), "cut at {cut}: {}", stderr(&told));
-        assert_eq!(stock.shelf.asked(&stock.root), [], "cut at {cut}");
+        assert_eq!(mirror.shelf.asked(&mirror.root), [], "cut at {cut}");
     }
 }

@@ -6,18 +6,18 @@ use std::process::{Command, Stdio};
 use trials::place::{Place, output, stderr, stdout, succeeded, text};
 use trials::shelf::sha256;
 
-use super::{Host, Stock, marking, real_agent};
+use super::{Host, Mirror, marking, real_agent};
 
 /// The programs by which the script does anything at all.
 const STEPS: [&str; 12] =
     ["mktemp", "mkdir", "uname", "curl", "sha256sum", "wc", "df", "chmod", "sync", "mv", "rm", "tr"];
 
 /// Before its `at`th step, the whole run is killed.
-fn killed(host: &Host, stock: &Stock, at: usize) -> bool {
+fn killed(host: &Host, mirror: &Mirror, at: usize) -> bool {
     let count = host.path("count");
     std::fs::write(&count, "").unwrap();
-    let url = stock.shelf.url();
-    let mut command = host.command(&stock.words(&url, &[]));
+    let url = mirror.shelf.url();
+    let mut command = host.command(&mirror.words(&url, &[]));
     command.env("AT", at.to_string()).env("COUNT", &count).process_group(0);
     let told = command.stdin(Stdio::null()).output().unwrap();
     let killed = told.status.signal() == Some(9);
@@ -36,14 +36,14 @@ fn a_run_that_is_killed_before_any_step_leaves_nothing_half_done() {
         host.tool(step, &text);
     }
     let agent = marking(&host.path("mark"));
-    let stock = Stock::of(&agent);
+    let mirror = Mirror::of(&agent);
     let mut kills = 0;
     for at in (1..200).step_by(2) {
         if host.agent().exists() {
             assert_eq!(std::fs::read(host.agent()).unwrap(), agent, "{at}");
             std::fs::remove_file(host.agent()).unwrap();
         }
-        if !killed(&host, &stock, at) {
+        if !killed(&host, &mirror, at) {
             break;
         }
         kills += 1;
@@ -85,9 +85,9 @@ fn the_real_gateway_goes_on_where_a_run_was_killed() {
 fn whoever_looks_on_sees_it_move() {
     for (tools, sign) in [(["curl", "sha256sum"], "100.0%"), (["wget", "sha256sum"], "100%")] {
         let host = Host::with_only(&tools);
-        let stock = Stock::of(&marking(&host.path("mark")));
-        let url = stock.shelf.url();
-        let command = host.command(&stock.words(&url, &[]));
+        let mirror = Mirror::of(&marking(&host.path("mark")));
+        let url = mirror.shelf.url();
+        let command = host.command(&mirror.words(&url, &[]));
         let words = command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         // On a terminal.
         let mut script = Command::new("/usr/bin/script");

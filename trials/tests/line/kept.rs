@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use trials::place::{Place, below, ended, refused, stderr, stdout, succeeded, text};
 
-use super::{Host, Stock, marking, real_agent, write_program};
+use super::{Host, Mirror, marking, real_agent, write_program};
 
-fn member(place: &Place, stock: &Stock, host: &Host, name: &str, more: &[&str]) {
+fn member(place: &Place, mirror: &Mirror, host: &Host, name: &str, more: &[&str]) {
     let code = place.code(&["--name", name]);
-    succeeded(&stock.run(host, &[&["--name", name], more].concat(), &code));
+    succeeded(&mirror.run(host, &[&["--name", name], more].concat(), &code));
 }
 
 #[test]
@@ -16,16 +16,16 @@ fn to_reinstall_puts_the_agent_in_again_and_leaves_the_enrollment_alone() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     let agent = real_agent();
-    let stock = Stock::of(&agent);
+    let mirror = Mirror::of(&agent);
     let host = Host::new();
-    member(&place, &stock, &host, "web-1", &[]);
+    member(&place, &mirror, &host, "web-1", &[]);
     let state = || -> Vec<(PathBuf, Option<Vec<u8>>)> {
         below(&host.path("orgs")).into_iter().map(|path| (path.clone(), std::fs::read(path).ok())).collect()
     };
     let before = state();
     // An agent that is damaged, as by a disk.
     write_program(&host.agent(), b"#!/bin/sh\nexit 1\n");
-    let told = stock.run(&host, &["--reinstall"], "");
+    let told = mirror.run(&host, &["--reinstall"], "");
     succeeded(&told);
     assert!(stdout(&told).contains("are untouched"), "{}", stdout(&told));
     assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
@@ -37,10 +37,10 @@ fn to_reinstall_puts_the_agent_in_again_and_leaves_the_enrollment_alone() {
 fn an_agent_that_does_not_run_is_replaced_without_being_asked() {
     let host = Host::new();
     let agent = marking(&host.path("mark"));
-    let stock = Stock::of(&agent);
+    let mirror = Mirror::of(&agent);
     std::fs::create_dir(host.path("bin")).unwrap();
     write_program(&host.agent(), b"#!/bin/sh\nexit 1\n");
-    succeeded(&stock.run(&host, &[], "code"));
+    succeeded(&mirror.run(&host, &[], "code"));
     assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
 }
 
@@ -48,10 +48,10 @@ fn an_agent_that_does_not_run_is_replaced_without_being_asked() {
 fn what_lies_in_the_agent_s_place_gets_no_code_unless_the_list_names_it() {
     let host = Host::new();
     let agent = marking(&host.path("mark"));
-    let stock = Stock::of(&agent);
+    let mirror = Mirror::of(&agent);
     std::fs::create_dir(host.path("bin")).unwrap();
     write_program(&host.agent(), &marking(&host.path("planted")));
-    succeeded(&stock.run(&host, &[], "code"));
+    succeeded(&mirror.run(&host, &[], "code"));
     assert!(!host.path("planted").exists(), "it was not even asked for its version");
     assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
 }
@@ -59,13 +59,13 @@ fn what_lies_in_the_agent_s_place_gets_no_code_unless_the_list_names_it() {
 #[test]
 fn a_machine_that_is_in_an_org_keeps_its_agent_unless_told_otherwise() {
     let host = Host::new();
-    let stock = Stock::of(&marking(&host.path("mark")));
+    let mirror = Mirror::of(&marking(&host.path("mark")));
     let newer = marking(&host.path("newer"));
     std::fs::create_dir(host.path("bin")).unwrap();
     std::fs::create_dir_all(host.path("orgs/other")).unwrap();
     std::fs::write(host.path("orgs/other/node.key"), "a key").unwrap();
     write_program(&host.agent(), &newer);
-    succeeded(&stock.run(&host, &[], "code"));
+    succeeded(&mirror.run(&host, &[], "code"));
     assert_eq!(std::fs::read(host.agent()).unwrap(), newer);
     assert_eq!(std::fs::read_to_string(host.path("newer")).unwrap(), "--version\njoin\n");
     assert!(!host.path("mark").exists());
@@ -75,9 +75,9 @@ fn a_machine_that_is_in_an_org_keeps_its_agent_unless_told_otherwise() {
 fn to_uninstall_leaves_then_removes() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
-    let stock = Stock::of(&real_agent());
+    let mirror = Mirror::of(&real_agent());
     let host = Host::new();
-    member(&place, &stock, &host, "web-1", &[]);
+    member(&place, &mirror, &host, "web-1", &[]);
     let told = host.run(&["--uninstall", "--dry-run"], "");
     succeeded(&told);
     assert!(stdout(&told).contains("would leave: freehold-node leave --as harbor"), "{}", stdout(&told));
@@ -94,9 +94,9 @@ fn to_uninstall_leaves_then_removes() {
 fn a_machine_that_cannot_say_goodbye_keeps_everything() {
     let place = Place::founded(&[]);
     let gateway = place.serve();
-    let stock = Stock::of(&real_agent());
+    let mirror = Mirror::of(&real_agent());
     let host = Host::new();
-    member(&place, &stock, &host, "web-1", &[]);
+    member(&place, &mirror, &host, "web-1", &[]);
     gateway.kill();
     let told = host.run(&["--uninstall"], "");
     ended(&told, 1, "It is still a member, and nothing was removed");
@@ -110,14 +110,14 @@ fn a_machine_that_cannot_say_goodbye_keeps_everything() {
 fn two_orgs_of_one_name_live_on_one_machine() {
     let (place, quarry) = (Place::founded(&[]), Place::founded(&[]));
     let _gateways = (place.serve(), quarry.serve());
-    let stock = Stock::of(&real_agent());
+    let mirror = Mirror::of(&real_agent());
     let host = Host::new();
-    member(&place, &stock, &host, "web-1", &[]);
+    member(&place, &mirror, &host, "web-1", &[]);
     let code = quarry.code(&["--name", "web-1", "--uses", "2"]);
-    let told = stock.run(&host, &["--name", "web-1"], &code);
+    let told = mirror.run(&host, &["--name", "web-1"], &code);
     refused(&told, "already in another org that is also called `harbor`");
     assert!(stderr(&told).contains("--as NAME"), "{}", stderr(&told));
-    let told = stock.run(&host, &["--name", "web-1", "--as", "harbor-2"], &code);
+    let told = mirror.run(&host, &["--name", "web-1", "--as", "harbor-2"], &code);
     succeeded(&told);
     assert!(stdout(&told).contains("freehold-node run --as harbor-2"), "{}", stdout(&told));
     let status = |scope: &str| trials::place::json(&host.node(&["status", "--json", "--as", scope]));
@@ -144,11 +144,11 @@ fn a_dry_run_changes_nothing() {
     let _gateway = place.serve();
     let host = Host::new();
     let agent = marking(&host.path("mark"));
-    let stock = Stock::of(&agent);
+    let mirror = Mirror::of(&agent);
     let before = below(host.folder.path());
     let invite = place.invite(&["--name", "web-1"]);
     let words = ["--dry-run", "--name", "web-1", "--label", "rack=a b"];
-    let told = stock.run(&host, &words, &text(&invite, "code"));
+    let told = mirror.run(&host, &words, &text(&invite, "code"));
     succeeded(&told);
     for said in [
         "would fetch freehold-node 0.1.0 for linux x86_64",
@@ -158,7 +158,7 @@ fn a_dry_run_changes_nothing() {
         assert!(stdout(&told).contains(said), "no `{said}` in: {}", stdout(&told));
     }
     assert_eq!(below(host.folder.path()), before);
-    assert_eq!(stock.shelf.asked(&stock.agent), []);
+    assert_eq!(mirror.shelf.asked(&mirror.agent), []);
     assert_eq!(place.spent(&text(&invite, "id")), 0);
 }
 
@@ -168,9 +168,9 @@ fn labels_and_roles_reach_the_agent_as_they_are() {
     let mark = host.path("words");
     let agent =
         format!("#!/bin/sh\nprintf '<%s>' \"$@\" >>'{}'\n[ \"$1\" != join ] || echo harbor >\"$3\"\n", mark.display());
-    let stock = Stock::of(agent.as_bytes());
+    let mirror = Mirror::of(agent.as_bytes());
     let words = ["--label", "a=b c", "--role", "*", "--as", "x", "--label", "d=$HOME", "--name", "web-1"];
-    succeeded(&stock.run(&host, &words, "code"));
+    succeeded(&mirror.run(&host, &words, "code"));
     let told = std::fs::read_to_string(mark).unwrap();
     let wanted = "<--as><x><--label><a=b c><--role><*><--label><d=$HOME><--name><web-1>";
     assert!(told.ends_with(wanted), "{told}");

@@ -135,14 +135,14 @@ fn write_program(path: &Path, bytes: &[u8]) {
 }
 
 /// A server with everything that a line names.
-struct Stock {
+struct Mirror {
     shelf: Shelf,
     root: String,
     list: String,
     agent: String,
 }
 
-impl Stock {
+impl Mirror {
     /// The agent is for this machine.
     fn of(agent: &[u8]) -> Self {
         Self::listed(agent, "linux x86_64")

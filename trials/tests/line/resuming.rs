@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use trials::place::{ended, stderr, stdout, succeeded};
 use trials::shelf::Way;
 
-use super::{Host, Stock, marking};
+use super::{Host, Mirror, marking};
 
 const FETCHERS: [[&str; 2]; 2] = [["curl", "sha256sum"], ["wget", "sha256sum"]];
 
@@ -19,12 +19,12 @@ fn a_download_that_breaks_off_goes_on_by_itself() {
     for tools in FETCHERS {
         let host = Host::with_only(&tools);
         let agent = marking(&host.path("mark"));
-        let stock = Stock::of(&agent);
+        let mirror = Mirror::of(&agent);
         let half = agent.len() / 2 + 1;
-        stock.shelf.give(&stock.agent, Way::CutAfter(half));
-        let told = stock.run(&host, &[], "code");
+        mirror.shelf.give(&mirror.agent, Way::CutAfter(half));
+        let told = mirror.run(&host, &[], "code");
         succeeded(&told);
-        assert_eq!(stock.shelf.asked(&stock.agent), [None, Some(half)], "{tools:?}: {}", stderr(&told));
+        assert_eq!(mirror.shelf.asked(&mirror.agent), [None, Some(half)], "{tools:?}: {}", stderr(&told));
         assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
         assert_eq!(parts(&host), Vec::<PathBuf>::new());
     }
@@ -35,19 +35,19 @@ fn the_next_run_goes_on_where_the_last_one_stopped() {
     for tools in FETCHERS {
         let host = Host::with_only(&tools);
         let agent = marking(&host.path("mark"));
-        let stock = Stock::of(&agent);
-        stock.shelf.give(&stock.agent, Way::CutAfter(10_000));
-        ended(&stock.run(&host, &[], "code"), 1, "no gateway gave the agent");
+        let mirror = Mirror::of(&agent);
+        mirror.shelf.give(&mirror.agent, Way::CutAfter(10_000));
+        ended(&mirror.run(&host, &[], "code"), 1, "no gateway gave the agent");
         // Four times ten thousand.
         let asked = [None, Some(10_000), Some(20_000), Some(30_000)];
-        assert_eq!(stock.shelf.asked(&stock.agent), asked, "{tools:?}");
+        assert_eq!(mirror.shelf.asked(&mirror.agent), asked, "{tools:?}");
         let [part] = &parts(&host)[..] else { panic!("{:?}", parts(&host)) };
         assert_eq!(trials::place::mode(part), 0o600, "nobody can run it");
-        stock.shelf.give(&stock.agent, Way::AsItIs);
-        let told = stock.run(&host, &[], "code");
+        mirror.shelf.give(&mirror.agent, Way::AsItIs);
+        let told = mirror.run(&host, &[], "code");
         succeeded(&told);
         assert!(stdout(&told).contains("Going on with freehold-node"), "{}", stdout(&told));
-        assert_eq!(stock.shelf.asked(&stock.agent), [Some(40_000)], "{tools:?}");
+        assert_eq!(mirror.shelf.asked(&mirror.agent), [Some(40_000)], "{tools:?}");
         assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
         assert_eq!(parts(&host), Vec::<PathBuf>::new());
     }
@@ -58,13 +58,13 @@ fn a_part_that_is_wrong_is_fetched_once_more_from_nothing() {
     for tools in FETCHERS {
         let host = Host::with_only(&tools);
         let agent = marking(&host.path("mark"));
-        let stock = Stock::of(&agent);
+        let mirror = Mirror::of(&agent);
         std::fs::create_dir(host.path("bin")).unwrap();
         // Of a process that is no more: no process has this number.
-        let part = host.path("bin").join(format!(".freehold-node.{}.999999999", stock.agent));
+        let part = host.path("bin").join(format!(".freehold-node.{}.999999999", mirror.agent));
         std::fs::write(&part, vec![b'x'; 5000]).unwrap();
-        succeeded(&stock.run(&host, &[], "code"));
-        assert_eq!(stock.shelf.asked(&stock.agent), [Some(5000), None], "{tools:?}");
+        succeeded(&mirror.run(&host, &[], "code"));
+        assert_eq!(mirror.shelf.asked(&mirror.agent), [Some(5000), None], "{tools:?}");
         assert_eq!(std::fs::read(host.agent()).unwrap(), agent);
         assert_eq!(parts(&host), Vec::<PathBuf>::new());
     }
@@ -75,14 +75,14 @@ fn a_gateway_that_cannot_go_on_in_the_middle_is_asked_for_everything() {
     for tools in FETCHERS {
         let host = Host::with_only(&tools);
         let agent = marking(&host.path("mark"));
-        let stock = Stock::of(&agent);
+        let mirror = Mirror::of(&agent);
         std::fs::create_dir(host.path("bin")).unwrap();
-        let part = host.path("bin").join(format!(".freehold-node.{}.999999999", stock.agent));
+        let part = host.path("bin").join(format!(".freehold-node.{}.999999999", mirror.agent));
         std::fs::write(&part, &agent[..5000]).unwrap();
-        stock.shelf.give(&stock.agent, Way::Whole);
-        let told = stock.run(&host, &[], "code");
+        mirror.shelf.give(&mirror.agent, Way::Whole);
+        let told = mirror.run(&host, &[], "code");
         succeeded(&told);
-        assert_eq!(stock.shelf.asked(&stock.agent).first(), Some(&Some(5000)), "{tools:?}");
+        assert_eq!(mirror.shelf.asked(&mirror.agent).first(), Some(&Some(5000)), "{tools:?}");
         assert_eq!(std::fs::read(host.agent()).unwrap(), agent, "{}", stderr(&told));
     }
 }
@@ -91,11 +91,11 @@ fn a_gateway_that_cannot_go_on_in_the_middle_is_asked_for_everything() {
 fn a_gateway_that_is_busy_is_asked_once_more() {
     for tools in FETCHERS {
         let host = Host::with_only(&tools);
-        let stock = Stock::of(&marking(&host.path("mark")));
-        stock.shelf.give(&stock.list, Way::BusyOnce);
-        let told = stock.run(&host, &[], "code");
+        let mirror = Mirror::of(&marking(&host.path("mark")));
+        mirror.shelf.give(&mirror.list, Way::BusyOnce);
+        let told = mirror.run(&host, &[], "code");
         succeeded(&told);
-        assert_eq!(stock.shelf.asked(&stock.list), [None, None], "{}", stderr(&told));
+        assert_eq!(mirror.shelf.asked(&mirror.list), [None, None], "{}", stderr(&told));
     }
 }
 
@@ -103,12 +103,12 @@ fn a_gateway_that_is_busy_is_asked_once_more() {
 fn two_runs_at_once_are_not_in_each_others_way() {
     let host = Host::new();
     let agent = marking(&host.path("mark"));
-    let stock = Stock::of(&agent);
+    let mirror = Mirror::of(&agent);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let url = stock.shelf.url();
-                let mut command = host.command(&stock.words(&url, &["--reinstall"]));
+                let url = mirror.shelf.url();
+                let mut command = host.command(&mirror.words(&url, &["--reinstall"]));
                 succeeded(&command.stdin(std::process::Stdio::null()).output().unwrap());
             });
         }
@@ -120,12 +120,12 @@ fn two_runs_at_once_are_not_in_each_others_way() {
 #[test]
 fn what_runs_that_are_no_more_left_of_other_agents_is_swept() {
     let host = Host::new();
-    let stock = Stock::of(&marking(&host.path("mark")));
+    let mirror = Mirror::of(&marking(&host.path("mark")));
     std::fs::create_dir(host.path("bin")).unwrap();
     std::fs::write(host.path("bin").join(format!(".freehold-node.{}.999999999", "0".repeat(64))), "old").unwrap();
     // Of a run that is still there: this process stands for it.
     let theirs = host.path("bin").join(format!(".freehold-node.{}.{}", "1".repeat(64), std::process::id()));
     std::fs::write(&theirs, "busy").unwrap();
-    succeeded(&stock.run(&host, &[], "code"));
+    succeeded(&mirror.run(&host, &[], "code"));
     assert_eq!(parts(&host), [theirs]);
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use trials::place::{Place, Running, mode, output, stderr, stdout, succeeded, text};
 
-use super::{Host, SHELLS, Stock, real_agent, script};
+use super::{Host, Mirror, SHELLS, real_agent, script};
 
 /// An org whose gateway serves the real agent.
 fn released() -> (Place, Running) {
@@ -64,10 +64,10 @@ fn every_shell_refuses_an_agent_that_was_swapped() {
     for shell in SHELLS {
         let host = Host::with_shell(shell);
         let agent = super::marking(&host.path("mark"));
-        let stock = Stock::of(&agent);
+        let mirror = Mirror::of(&agent);
         let theirs = [&agent[..], b"# theirs\n"].concat();
-        stock.shelf.give(&stock.agent, trials::shelf::Way::Instead(theirs));
-        let told = stock.run(&host, &[], "code");
+        mirror.shelf.give(&mirror.agent, trials::shelf::Way::Instead(theirs));
+        let told = mirror.run(&host, &[], "code");
         assert_eq!(told.status.code(), Some(3), "{shell:?}: {}", stderr(&told));
         assert!(stderr(&told).contains("is not what the line names"), "{shell:?}: {}", stderr(&told));
         assert!(!host.path("mark").exists(), "{shell:?}");
@@ -78,9 +78,9 @@ fn every_shell_refuses_an_agent_that_was_swapped() {
 fn every_shell_understands_every_word() {
     for shell in SHELLS {
         let host = Host::with_shell(shell);
-        let stock = Stock::of(&super::marking(&host.path("mark")));
+        let mirror = Mirror::of(&super::marking(&host.path("mark")));
         let said = |words: &[&str], what: &str| {
-            let told = stock.run(&host, words, "code");
+            let told = mirror.run(&host, words, "code");
             assert!(told.status.success(), "{shell:?} {words:?}: {}{}", stdout(&told), stderr(&told));
             assert!(stdout(&told).contains(what), "{shell:?} {words:?}: {}", stdout(&told));
         };
@@ -105,11 +105,11 @@ fn the_code_is_in_no_argument_environment_or_file() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     let agent = real_agent();
-    let stock = Stock::of(&agent);
+    let mirror = Mirror::of(&agent);
     let host = Host::new();
     let code = place.code(&["--name", "web-1"]);
-    let url = stock.shelf.url();
-    let command = host.command(&stock.words(&url, &["--name", "web-1"]));
+    let url = mirror.shelf.url();
+    let command = host.command(&mirror.words(&url, &["--name", "web-1"]));
     // Every word and every variable of every program, and all that is written anywhere.
     let log = host.path("trace");
     let mut strace = Command::new("strace");

@@ -6,6 +6,7 @@ use serde_json::Value;
 use trials::place::{
     Place, Running, below, binary, ended, json, mode, openssl, output, refused, stderr, succeeded, text, until,
 };
+use trials::port::Nobody;
 
 #[test]
 fn a_member_has_a_certificate_that_openssl_believes() {
@@ -244,9 +245,9 @@ fn check_fields(what: &str, value: &Value, fields: &[&str]) {
 fn a_machine_tries_the_gateways_of_its_code_in_turn() {
     let place = Place::new();
     let live = place.address();
-    // Nobody listens on the discard port.
-    let dead = ["found", "harbor", "--unprotected", "--advertise", "127.0.0.1:9", "--advertise", &live];
-    succeeded(&place.freehold(&dead));
+    let nobody = Nobody::new();
+    let dead = nobody.to_string();
+    succeeded(&place.freehold(&["found", "harbor", "--unprotected", "--advertise", &dead, "--advertise", &live]));
     let _gateway = place.serve();
     succeeded(&place.join("web-1", &place.code(&[])));
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));

@@ -1,6 +1,5 @@
 //! A machine's life in an org: invited, let in, kept a member, told what to be, and out again.
 
-mod first_walk;
 mod join;
 mod refusals;
 mod killed;

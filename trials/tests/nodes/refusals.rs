@@ -7,6 +7,7 @@ use identity::id::InviteId;
 use org::invite::code::{InviteCode, InviteSecret, Ticket};
 use serde_json::Value;
 use trials::place::{Place, ended, refused, stderr, succeeded, text, until};
+use trials::port::Nobody;
 
 /// A gateway, an invite that nobody has used, and everything that was said so far.
 struct Door {
@@ -231,8 +232,9 @@ fn a_gateway_that_is_down_is_told_in_good_time_and_nothing_is_lost() {
 
 #[test]
 fn a_clear_no_outranks_an_address_that_nobody_answers_at() {
+    let nobody = Nobody::new();
     // By default the first one is the host name, which no other machine need know.
-    for dead in ["nowhere.invalid:7443", "127.0.0.1:9"] {
+    for dead in ["nowhere.invalid:7443", &nobody.to_string()] {
         let place = Place::new();
         let live = place.address();
         succeeded(&place.freehold(&["found", "harbor", "--unprotected", "--advertise", dead, "--advertise", &live]));

@@ -6,5 +6,6 @@ mod cosign;
 mod removed_signer;
 mod bad_head;
 pub(crate) mod recover;
+mod frozen;
 mod unlock;
 mod tokens;

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 use trials::place::{Place, ended, json, output, stderr, stdout, succeeded};
+use trials::port::Claim;
 
-use super::{free_address, serving};
+use super::serving;
 
 fn write(place: &Place, text: &str) {
     std::fs::write(place.org().join("gateway/serve.toml"), text).unwrap();
@@ -45,7 +46,8 @@ fn the_configuration_says_where_each_value_came_from() {
 #[test]
 fn a_gateway_goes_by_its_file_and_by_its_variables() {
     let place = Place::founded(&[]);
-    let metrics = free_address();
+    let claim = Claim::new();
+    let metrics = claim.to_string();
     write(&place, &format!("listen = \"{}\"\nmax_failed_attempts = 1\n", place.address()));
     let mut command = place.freehold_command(&["serve", "--json"]);
     command.env("FREEHOLD_METRICS", &metrics);

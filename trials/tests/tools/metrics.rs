@@ -5,8 +5,9 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use trials::place::{Place, Running, refused, stderr, stdout, succeeded, until};
+use trials::port::Claim;
 
-use super::{free_address, http, serve};
+use super::{http, serve};
 
 /// Every sample of a page, by name and labels, in whole numbers.
 fn scrape(address: &str) -> BTreeMap<String, i64> {
@@ -50,7 +51,8 @@ fn agent(place: &Place, node: &str, metrics: &str) -> Running {
 fn promtool_takes_both_pages() {
     assert!(promtool("# TYPE x counter\nx 1\n").contains("no help text"), "promtool says nothing of a bad page");
     let place = Place::founded(&[]);
-    let (gateway, node) = (free_address(), free_address());
+    let claims = [Claim::new(), Claim::new()];
+    let [gateway, node] = [0, 1].map(|at: usize| claims[at].to_string());
     let _gateway = serve(&place, &["--metrics", &gateway]);
     assert_eq!(promtool(&page(&gateway)), "", "before anything has happened");
     place.joined("web-1");
@@ -65,7 +67,8 @@ fn promtool_takes_both_pages() {
 #[test]
 fn a_join_and_a_refusal_move_the_gateways_numbers() {
     let place = Place::founded(&[]);
-    let address = free_address();
+    let claim = Claim::new();
+    let address = claim.to_string();
     let _gateway = serve(&place, &["--metrics", &address]);
     let before = scrape(&address);
     let joins = "freehold_gateway_svids_issued_total{by=\"join\"}";
@@ -105,7 +108,8 @@ fn the_agents_numbers_tell_of_its_svid_and_of_a_gateway_that_is_gone() {
     let place = Place::founded(&["--svid-ttl", "10s"]);
     let gateway = place.serve();
     place.joined("web-1");
-    let address = free_address();
+    let claim = Claim::new();
+    let address = claim.to_string();
     let _agent = agent(&place, "web-1", &address);
     until("it has renewed", || scrape(&address)["freehold_agent_renewals_total"] > 0);
     let numbers = scrape(&address);
@@ -125,7 +129,8 @@ fn the_agents_numbers_tell_of_its_svid_and_of_a_gateway_that_is_gone() {
 #[test]
 fn the_port_answers_nothing_else_and_cannot_be_held() {
     let place = Place::founded(&[]);
-    let address = free_address();
+    let claim = Claim::new();
+    let address = claim.to_string();
     let _gateway = serve(&place, &["--metrics", &address]);
     for (request, status) in [
         ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "404"),

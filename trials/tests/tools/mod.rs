@@ -8,7 +8,7 @@ mod doctor;
 mod node_doctor;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 
 use trials::place::{Place, Running, output};
@@ -33,11 +33,6 @@ pub fn serving(mut command: Command) -> (Running, String) {
 /// A gateway with these words, once it listens.
 pub fn serve(place: &Place, words: &[&str]) -> Running {
     serving(place.freehold_command(&[&["serve", "--json", "--listen", &place.address()], words].concat())).0
-}
-
-/// An address of this machine that was free a moment ago.
-pub fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// What a plain HTTP server answers: its whole reply.

@@ -1,4 +1,4 @@
-//! The recovery set: three phrases of twelve words, two of which can replace a lost signer set.
+//! The recovery set (break-glass keys): three phrases of twelve words, two of which can replace a lost signer set.
 
 use bip39::Mnemonic;
 use ground::random::{self, NoRandomness};

@@ -1,5 +1,5 @@
-//! What keeps a gateway from issuing and vouching: it lacks something, its chain forks, or it was restored and its chain was
-//! not begun anew. What keeps it from serving one node key: an alarm.
+//! The halt (fencing): what keeps a gateway from issuing and vouching: it lacks something, its chain forks, or it was
+//! restored and its chain was not begun anew. What keeps it from serving one node key: an alarm.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

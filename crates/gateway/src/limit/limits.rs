@@ -1,4 +1,4 @@
-//! How much trouble one asker may make: failed and unfinished attempts are counted, successes are not.
+//! How much trouble one asker may make (rate limit): failed and unfinished attempts are counted, successes are not.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Live connections of members, so that a revocation reaches the ones that are already open.
+//! The connection registry: live connections of members, so that a revocation reaches the ones that are already open.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Who calls: the socket's address, or what a proxy says that is named in the configuration. A header counts from nobody
-//! else.
+//! Who calls: the socket's address, or what a proxy says that is named in the configuration (trusted proxies). A header
+//! counts from nobody else.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Asks another gateway for what is lacking here, and for news.
+//! The exchange (anti-entropy): asks another gateway for what is lacking here, and for news.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

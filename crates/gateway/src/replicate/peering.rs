@@ -1,4 +1,4 @@
-//! Peering with every other gateway: one conversation with each, and a new one after trouble.
+//! Peering (a full mesh) with every other gateway: one conversation with each, and a new one after trouble.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

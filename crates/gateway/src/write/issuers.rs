@@ -1,4 +1,5 @@
-//! What a gateway issues with, and what it shows along: for each root that is trusted, a certificate of its key under it.
+//! What a gateway issues with, and what it shows along (cross-signing): for each root that is trusted, a certificate of
+//! its key under it.
 
 use std::sync::Arc;
 

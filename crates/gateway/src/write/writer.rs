@@ -1,4 +1,4 @@
-//! The one writer: takes jobs, runs many in one transaction, answers only after the disk has them.
+//! The one writer (group commit): takes jobs, runs many in one transaction, answers only after the disk has them.
 //!
 //! It works on a state of its own. Others read a second one, which takes the same entries after the commit: nobody reads
 //! what the disk does not have, and nobody waits for the disk who only reads.

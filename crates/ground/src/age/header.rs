@@ -33,6 +33,11 @@ pub enum BadHeader {
     Malformed(&'static str),
 }
 
+/// Does it begin as an age file does, in its armor or without?
+pub(crate) fn is_age(file: &[u8]) -> bool {
+    file.starts_with(MAGIC) || file.starts_with(ARMOR)
+}
+
 /// One way to the file's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stanza {

@@ -1,4 +1,4 @@
-//! A version of the roots to be trusted, in one of two domains that no code can mix up.
+//! A trust bundle: a version of the roots to be trusted, in one of two domains that no code can mix up.
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,5 @@
-//! The binding: the node key's own word, inside every SVID, that this SVID key may speak on this node.
+//! The binding (proof of possession): the node key's own word, inside every SVID, that this SVID key may speak on this
+//! node.
 //!
 //! It is why a stolen issuing key cannot speak for an existing member: the thief lacks the node key.
 

@@ -1,4 +1,5 @@
-//! Certificates and requests as bytes: what we draft, and what we read back. Drafting and reading share no code.
+//! Certificates (X.509-SVIDs) and requests as bytes: what we draft, and what we read back. Drafting and reading share
+//! no code.
 
 pub mod binding;
 

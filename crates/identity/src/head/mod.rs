@@ -1,4 +1,5 @@
-//! The head: the one signed object that says what is true now, and the only thing that a node ratchets.
+//! The head (a signed checkpoint): the one signed object that says what is true now, and the only thing that a node
+//! ratchets.
 
 pub(crate) mod cause;
 pub(crate) mod trust_lines;

@@ -1,4 +1,5 @@
-//! Files become a fleet, or complaints: every one at once, each with its place, its line and what to do.
+//! Files become a fleet (desired state), or complaints: every one at once, each with its place, its line and what to
+//! do.
 
 // What is said, and where.
 mod complaint;

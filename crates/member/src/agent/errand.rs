@@ -1,4 +1,4 @@
-//! What somebody on this machine asks of the agent, and what comes of it.
+//! What somebody on this machine asks of the agent (control socket), and what comes of it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Hearing news: authority first, then what this node should be.
+//! Hearing news (the reconciliation loop): authority first, then what this node should be.
 
 use std::sync::PoisonError;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The declared checks, for real: a port that accepts, a page that answers, a program that ends well.
+//! The declared checks (health checks), for real: a port that accepts, a page that answers, a program that ends well.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Commit or go back: something new stays only if it is confirmed in time. Decides only; the engine stages, writes, asks.
+//! Commit or go back (commit-confirm): something new stays only if it is confirmed in time. Decides only; the engine
+//! stages, writes, asks.
 //!
 //! What is applied is known here by digest alone, so that one machine serves manifests, trust and programs alike.
 //!

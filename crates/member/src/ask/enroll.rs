@@ -1,6 +1,7 @@
 //! Joining: from an invite code to a member, whatever is lost on the way.
 
 mod joining;
+pub mod bundle;
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! One org's folder on a node: keys, SVID, trust, and what is known of the org.
+//! One org's folder on a node (data directory): keys, SVID, trust, and what is known of the org.
 //!
 //! `svid.pem` and `svid.key` are links through `current`, which is moved in one step: a reader never sees the
 //! certificate of one and the key of another.

@@ -3,38 +3,34 @@
 use std::io::IsTerminal as _;
 use std::path::Path;
 
+use ground::archive::text::NotOpened;
 use ground::file;
 use ground::passphrase::{NoPassphrase, Passphrase};
-use ground::sealed::{self, SealError};
+use ground::sealed::SealError;
 use ground::secret;
-use org::invite::carried::{BUNDLE, JoinBundle};
+use member::ask::enroll::bundle::{self, NoBundle};
+use org::invite::carried::JoinBundle;
 use terminal::failure::{During, Exit, Failure};
-
-#[derive(Debug, thiserror::Error)]
-enum NotOpened {
-    #[error(transparent)]
-    Seal(#[from] SealError),
-    #[error(transparent)]
-    Passphrase(#[from] NoPassphrase),
-}
 
 const LONGEST_PASSPHRASE: usize = 1 << 10;
 
 pub(crate) fn open(path: &Path, passphrase: Option<&Path>, doing: &str) -> Result<JoinBundle, Failure> {
     let bytes = file::read(path).during(doing)?;
-    let text = sealed::open(&bytes, BUNDLE, || ask(passphrase).map_err(NotOpened::from)).map_err(|why| {
+    bundle::open(&bytes, || ask(passphrase)).map_err(|why| {
         let failure = Failure::new(doing, &why);
+        let again = "ask an operator for a new bundle: freehold bundle issue";
         match why {
-            NotOpened::Seal(SealError::WrongPassphrase) => failure
-                .exit(Exit::Refused)
-                .hint("type it as it was told to you; if it is right, ask an operator for a new bundle: freehold bundle issue"),
-            NotOpened::Seal(_) => failure.exit(Exit::Refused).hint("ask an operator for a new bundle: freehold bundle issue"),
-            NotOpened::Passphrase(_) => failure.exit(Exit::Usage).hint("give it with --passphrase-file FILE, or on stdin"),
+            NoBundle::Age(NotOpened::WrongPassphrase) | NoBundle::Seal(SealError::WrongPassphrase) => {
+                failure.exit(Exit::Refused).hint(format!("type it as it was told to you; if it is right, {again}"))
+            }
+            NoBundle::Passphrase(_) => {
+                failure.exit(Exit::Usage).hint("give it with --passphrase-file FILE, or on stdin")
+            }
+            NoBundle::Age(_) | NoBundle::Seal(_) | NoBundle::NoText | NoBundle::Code(_) => {
+                failure.exit(Exit::Refused).hint(again)
+            }
         }
-    })?;
-    let damaged = || Failure::refused(doing, format!("`{}` is no bundle", path.display()));
-    let text = std::str::from_utf8(&text).map_err(|_| damaged())?;
-    text.parse().map_err(|why: org::invite::code::BadCode| Failure::new(doing, &why).exit(Exit::Refused))
+    })
 }
 
 fn ask(file: Option<&Path>) -> Result<Passphrase, NoPassphrase> {

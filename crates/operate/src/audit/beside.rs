@@ -9,7 +9,7 @@ use identity::time::Timestamp;
 use identity::trust;
 use ledger::views::NodeView;
 use org::ledger::heads::HeadRecord;
-use org::ledger::heads::Held;
+use org::ledger::heads::KnownHead;
 use org::state::State;
 use serde::Serialize;
 
@@ -129,11 +129,12 @@ pub(super) async fn missing(session: &mut Session) -> Result<Vec<String>> {
 /// perhaps somebody has an old key. Only a person can tell, and decide anew: nobody signs them again.
 pub(super) fn left_behind(session: &Session, nodes: &[NodeView]) -> Vec<String> {
     let (Ok(state), own) = (session.state(), &session.known.head.head) else { return Vec::new() };
-    let counts = |head: &Held<'_>| state.head_named(head.digest()).is_some();
-    let says_more = |head: &Held<'_>| !state.revoked().names_all_of(head.lines()) && state.signers_of(*head).is_some();
-    let tell = |former: Held<'_>| {
+    let counts = |head: &KnownHead<'_>| state.head_named(head.digest()).is_some();
+    let says_more =
+        |head: &KnownHead<'_>| !state.revoked().names_all_of(head.lines()) && state.signers_of(*head).is_some();
+    let tell = |former: KnownHead<'_>| {
         let mut what = taken_away(former.lines(), &own.revocations, nodes);
-        if let Held::Whole(record) = former
+        if let KnownHead::Whole(record) = former
             && trust::follows(&record.head.trust, &own.trust).is_err()
         {
             what.push("turns trust".to_owned());

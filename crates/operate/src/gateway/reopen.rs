@@ -18,7 +18,7 @@ use org::ledger::entry::{Entry, SignedEntry};
 use org::ledger::evidence::Evidence;
 use org::ledger::fold::{Admitted, Leaves};
 use org::ledger::frontier::Tip;
-use org::ledger::heads::Held;
+use org::ledger::heads::KnownHead;
 use org::refusal::Refusal;
 use org::state::State;
 
@@ -102,8 +102,8 @@ async fn standing_in(session: &mut Session) -> Result<Arc<State>> {
         return Ok(state);
     };
     let (replica, now) = (Box::pin(session.replica()).await?, clock::now());
-    let rank = |head: Held<'_>| (head.signers().version, head.version());
-    let mut heads: Vec<Held<'_>> = state.heads().collect();
+    let rank = |head: KnownHead<'_>| (head.signers().version, head.version());
+    let mut heads: Vec<KnownHead<'_>> = state.heads().collect();
     heads.sort_by_key(|head| Reverse(rank(*head)));
     for newest in heads.into_iter().skip(1) {
         let mut older = State::clone(&state);

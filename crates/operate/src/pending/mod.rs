@@ -1,4 +1,5 @@
-//! Something that waits for more signatures, as a file that goes from one operator to the next.
+//! Something that waits for more signatures (a partially signed transaction), as a file that goes from one operator to
+//! the next.
 
 pub(crate) mod handed;
 pub(crate) mod listing;

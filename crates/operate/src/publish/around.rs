@@ -1,4 +1,5 @@
-//! Going round a bad head: the next one follows an earlier one instead, and keeps only what was taken away since.
+//! Going round a bad head (a revert): the next one follows an earlier one instead, and keeps only what was taken away
+//! since.
 
 use identity::head::{Cause, Head};
 use identity::id::Digest;
@@ -7,7 +8,7 @@ use identity::time::Timestamp;
 use org::ledger::draft::{Meaning, Wish};
 use org::ledger::fold::Leaves;
 use org::ledger::heads::HeadRecord;
-use org::ledger::heads::Held;
+use org::ledger::heads::KnownHead;
 
 use super::heads::extend;
 use crate::key::SignerKeys;
@@ -87,10 +88,10 @@ fn draft(session: &Session, detour: &Detour, now: Timestamp) -> Result<NextHead>
 async fn head_said(session: &mut Session, said: &str) -> Result<HeadRecord> {
     let state = session.folded().await?;
     let prefix = said.to_ascii_lowercase();
-    let by_digest = |head: &Held<'_>| prefix.len() >= 8 && head.digest().to_string().starts_with(&prefix);
-    let by_version = |head: &Held<'_>| head.version().to_string() == said;
+    let by_digest = |head: &KnownHead<'_>| prefix.len() >= 8 && head.digest().to_string().starts_with(&prefix);
+    let by_version = |head: &KnownHead<'_>| head.version().to_string() == said;
     let own = state.replica.heads.all().filter(|head| head.is_of(state.signer_set()));
-    let found: Vec<Held<'_>> = own.filter(|head| by_version(head) || by_digest(head)).collect();
+    let found: Vec<KnownHead<'_>> = own.filter(|head| by_version(head) || by_digest(head)).collect();
     let head = match found.as_slice() {
         [] => return Err(OperateError::no_such("head of the signers in force", said)),
         [one] => *one,

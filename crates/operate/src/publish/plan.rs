@@ -1,4 +1,5 @@
-//! What publishing a fleet would do: compiled for the members that are, held against what is published.
+//! What publishing a fleet would do (plan and apply): compiled for the members that are, held against what is
+//! published.
 
 use std::collections::{BTreeMap, BTreeSet};
 

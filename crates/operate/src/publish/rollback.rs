@@ -8,7 +8,7 @@ use identity::members::{ClassLeaves, Leaf, Meant, MembersMap, NodeLeaf};
 use identity::time::Timestamp;
 use manifest::compile::{Compiled, MemberKnown};
 use org::ledger::draft::Wish;
-use org::ledger::heads::Held;
+use org::ledger::heads::KnownHead;
 
 use super::heads::{check_plan, meaning};
 use crate::key::SignerKeys;
@@ -23,7 +23,7 @@ use crate::session::{Aim, Made, NextHead, OperateError, Result, Session, Unwise}
 /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
 pub async fn head_before(session: &mut Session, wanted: Option<u64>) -> Result<Head> {
     let state = session.folded().await?;
-    let mut heads: BTreeMap<u64, Held<'_>> = BTreeMap::new();
+    let mut heads: BTreeMap<u64, KnownHead<'_>> = BTreeMap::new();
     for head in state.heads() {
         heads.entry(head.version()).or_insert(head);
     }
@@ -38,8 +38,8 @@ pub async fn head_before(session: &mut Session, wanted: Option<u64>) -> Result<H
         }
         head
     } else {
-        let before = |head: &Held<'_>| head.version() < now.version;
-        let other = |head: &Held<'_>| head.members().is_some() && head.members() != now.members;
+        let before = |head: &KnownHead<'_>| head.version() < now.version;
+        let other = |head: &KnownHead<'_>| head.members().is_some() && head.members() != now.members;
         let earlier = heads.into_values().rev().filter(before).find(other).ok_or(Unwise::NoEarlierFleet)?;
         if earlier.signers() != session.known.signers.as_ref() {
             let (version, set) = (earlier.version(), earlier.signers().version);

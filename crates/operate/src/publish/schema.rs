@@ -1,4 +1,4 @@
-//! Which schema of manifests every node can read, and who holds it back.
+//! Which schema of manifests (API version) every node can read, and who holds it back.
 
 use identity::principal::NodeName;
 use manifest::stored::SCHEMA;

@@ -1,4 +1,5 @@
-//! Whom a head newly lists, whom it leaves waiting, and whose keys it ends: what whoever signs it sees.
+//! The roll (membership diff): whom a head newly lists, whom it leaves waiting, and whose keys it ends: what whoever
+//! signs it sees.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,7 +13,7 @@ use identity::principal::NodeName;
 use org::ledger::entry::SignedEntry;
 use org::ledger::frontier::Frontier;
 use org::ledger::heads::HeadRecord;
-use org::ledger::heads::Held;
+use org::ledger::heads::KnownHead;
 use org::state::State;
 use wire::control::{Call, ControlAnswer};
 
@@ -175,8 +175,8 @@ pub(crate) async fn entries_told(session: &mut Session) -> Result<Vec<Envelope>>
 }
 
 /// Of older heads this home has most on its disk alone.
-pub(crate) async fn whole_head(session: &mut Session, head: Held<'_>) -> Result<HeadRecord> {
-    if let Held::Whole(record) = head {
+pub(crate) async fn whole_head(session: &mut Session, head: KnownHead<'_>) -> Result<HeadRecord> {
+    if let KnownHead::Whole(record) = head {
         return Ok(record.clone());
     }
     let digest = head.digest();

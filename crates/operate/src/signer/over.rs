@@ -1,4 +1,5 @@
-//! What a change of signers ends: shown when the change is made, and carried over by new signatures on the same bytes.
+//! What a change of signers ends: shown when the change is made, and carried over by new signatures (re-signing) on the
+//! same bytes.
 
 use std::collections::BTreeSet;
 

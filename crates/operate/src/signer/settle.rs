@@ -9,7 +9,7 @@ use identity::key::PublicKey;
 use identity::principal::SignerName;
 use identity::signers::{Quorum, Signer, SignerSet, Succession, Word};
 use identity::time::Timestamp;
-use org::ledger::heads::Held;
+use org::ledger::heads::KnownHead;
 use org::ledger::signers::{Frozen, Signers};
 use org::state::State;
 
@@ -127,7 +127,7 @@ impl Settling {
         let (quorum, left_out) = together(&frozen.last.quorum, &quorums, terms)?;
         let heads = state.claimed_heads();
         let rival = |set: &SignerSet| {
-            let head = heads.iter().find(|record| Held::Whole(record).is_of(set));
+            let head = heads.iter().find(|record| KnownHead::Whole(record).is_of(set));
             let head = head.map(|record| RivalHead {
                 version: record.head.version,
                 issued_at: record.head.issued_at,

@@ -1,5 +1,5 @@
-//! Another operator's head, held against this home's own fold before it is co-signed: what it does to machines, and what
-//! contradicts what is known here.
+//! Another operator's head, held against this home's own fold before it is co-signed (four eyes): what it does to
+//! machines, and what contradicts what is known here.
 
 use std::collections::{BTreeMap, BTreeSet};
 

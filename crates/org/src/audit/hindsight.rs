@@ -18,7 +18,7 @@ use crate::founding::Founding;
 use crate::invite::admission::Claim;
 use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::{Leaves, Why};
-use crate::ledger::heads::Held;
+use crate::ledger::heads::KnownHead;
 use crate::ledger::judge::NotMember;
 use crate::refusal::Refusal;
 use crate::state::{State, SuspensionRecord};
@@ -173,7 +173,7 @@ impl State {
     }
 
     /// Who signed a head, and the set that they are of.
-    pub fn signers_of(&self, head: Held<'_>) -> Option<(&SignerSet, Vec<Signer>)> {
+    pub fn signers_of(&self, head: KnownHead<'_>) -> Option<(&SignerSet, Vec<Signer>)> {
         let mut sets = self.signer_sets().chain(self.contested_sets());
         let set = sets.find(|set| set.as_ref() == head.signers())?;
         let signed = set.quorum.signers().iter().filter(|signer| head.is_signed_by(&signer.key)).cloned();

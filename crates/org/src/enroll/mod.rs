@@ -1,4 +1,4 @@
-//! Who may join. Decides only; the caller proves, signs and sends.
+//! Who may join (admission control). Decides only; the caller proves, signs and sends.
 
 pub mod renew;
 

@@ -1,4 +1,4 @@
-//! When a member gets its next SVID, and how a clone is noticed by its counter. Decides only.
+//! When a member gets its next SVID, and how a clone is noticed by its counter (clone detection). Decides only.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The claim that a joiner signs, the proof on the connection, and the word of a machine that leaves.
+//! The claim that a joiner signs, the proof on the connection (channel binding), and the word of a machine that leaves.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Approval of a machine: a person's yes or no to one claim, and the waiver that says yes beforehand.
+//! Approval of a machine (device approval): a person's yes or no to one claim, and the waiver that says yes beforehand.
 
 use identity::envelope::Payload;
 use identity::id::Digest;

@@ -62,25 +62,27 @@ pub enum BadRequest {
     NotPlain,
 }
 
-/// What a bundle holds: the code, and the name that its machine takes. As text, a line for each.
+/// What a bundle holds: the code, and the name that its machine takes. As text, a line for each, behind one that says so.
 #[derive(Debug, Clone)]
 pub struct JoinBundle {
     pub code: InviteCode,
     pub name: NodeName,
 }
 
-/// What is sealed into a bundle's file, so that no other sealed file can be taken for one.
+/// What a bundle begins with, so that no other file can be taken for one.
 pub const BUNDLE: &str = "freehold join bundle";
 
 impl JoinBundle {
     pub fn encode(&self) -> Zeroizing<String> {
-        Zeroizing::new(format!("{}\n{}\n", self.code.encode().as_str(), self.name))
+        Zeroizing::new(format!("{BUNDLE}\n{}\n{}\n", self.code.encode().as_str(), self.name))
     }
 }
 
 impl FromStr for JoinBundle {
     type Err = BadCode;
     fn from_str(text: &str) -> Result<Self, BadCode> {
+        // Those in the form before are named by their envelope, and not by a line of their own.
+        let text = text.strip_prefix(BUNDLE).and_then(|rest| rest.strip_prefix('\n')).unwrap_or(text);
         let (code, name) = text.trim_end().split_once('\n').ok_or(BadCode::Damaged)?;
         Ok(Self { code: code.parse()?, name: name.parse().map_err(|_| BadCode::Damaged)? })
     }
@@ -113,11 +115,15 @@ mod tests {
         let text = bundle().encode();
         let read: JoinBundle = text.parse().unwrap();
         assert_eq!((read.encode(), read.name), (bundle().encode(), bundle().name));
+        let before: JoinBundle = text.strip_prefix("freehold join bundle\n").unwrap().parse().unwrap();
+        assert_eq!(before.encode(), text, "the two lines of the form before");
         let code = bundle().code.encode();
         let named = |name: &str| format!("{}\n{name}\n", code.as_str());
         for bad in [
             String::new(),
             code.to_string(),
+            format!("{BUNDLE}\n{}", code.as_str()),
+            format!("{BUNDLE}\n{BUNDLE}\n{}\nweb-1", code.as_str()),
             named(""),
             named("Not A Name"),
             named("web-1\nmore"),

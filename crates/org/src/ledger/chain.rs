@@ -1,4 +1,5 @@
-//! A gateway's chain as far as it is here: what a head has settled, what links to that, and what does not.
+//! A gateway's chain as far as it is here: what a head has settled, what links to that, and what does not; a fork
+//! (equivocation) shows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State, Why};
 use crate::ledger::ground::{Ground, taken_away};
 use crate::ledger::heads::HeadRecord;
-use crate::ledger::heads::Held;
+use crate::ledger::heads::KnownHead;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Frozen;
 
@@ -194,7 +194,7 @@ impl Desk<'_> {
 
     /// As the followed head says.
     fn meaning(&self) -> Meaning {
-        let (leaves, none) = (self.map_of(Held::Whole(self.top)), Leaves::new());
+        let (leaves, none) = (self.map_of(KnownHead::Whole(self.top)), Leaves::new());
         let classes = self.top.head.members.and_then(|root| self.replica.classes.get(&root));
         Meaning::of_map(leaves.unwrap_or(&none), classes.cloned().unwrap_or_default())
     }
@@ -230,18 +230,18 @@ impl Desk<'_> {
     fn recent(&self, issued_at: Timestamp, now: &Leaves) -> Vec<Digest> {
         let names: BTreeMap<Digest, &NodeName> = now.values().map(|leaf| (leaf.node_key, &leaf.name)).collect();
         let stays = |leaf: &NodeLeaf| names.get(&leaf.node_key).is_none_or(|name| **name == leaf.name);
-        let keeps = |head: Held<'_>| self.map_of(head).map(|leaves| leaves.values().all(stays));
-        let unmoved = keeps(Held::Whole(self.top)) == Some(true);
+        let keeps = |head: KnownHead<'_>| self.map_of(head).map(|leaves| leaves.values().all(stays));
+        let unmoved = keeps(KnownHead::Whole(self.top)) == Some(true);
         let heads = std::iter::once(self.top.digest).chain(self.top.head.recent.iter().copied());
         let counts = |digest: &Digest| {
-            let young = |head: &Held<'_>| issued_at.since(head.issued_at()) <= RECENT;
+            let young = |head: &KnownHead<'_>| issued_at.since(head.issued_at()) <= RECENT;
             let head = self.replica.heads.held(digest).filter(young);
             head.is_some_and(|head| head.members().is_some() && keeps(head).unwrap_or(unmoved))
         };
         heads.filter(counts).take(MOST_RECENT).collect()
     }
 
-    fn map_of(&self, head: Held<'_>) -> Option<&Leaves> {
+    fn map_of(&self, head: KnownHead<'_>) -> Option<&Leaves> {
         self.replica.maps.get(&head.members()?)
     }
 
@@ -285,7 +285,7 @@ impl Desk<'_> {
     /// Whom the followed head lists, then rivals, then the fold; last, whom the operators choose.
     fn leaves(&self, head: &Head, wish: &Wish) -> Result<Leaves, NotDrafted> {
         let none = Leaves::new();
-        let own = match (self.top.head.members, self.map_of(Held::Whole(self.top))) {
+        let own = match (self.top.head.members, self.map_of(KnownHead::Whole(self.top))) {
             (None, _) => &none,
             (Some(_), Some(leaves)) => leaves,
             (Some(_), None) => return Err(NotDrafted::NoMap),
@@ -299,7 +299,8 @@ impl Desk<'_> {
                 leaves.insert(leaf.name.clone(), leaf.clone());
             }
         };
-        let rivals = self.rivals.iter().filter_map(|rival| self.map_of(Held::Whole(rival))).flat_map(BTreeMap::values);
+        let rivals =
+            self.rivals.iter().filter_map(|rival| self.map_of(KnownHead::Whole(rival))).flat_map(BTreeMap::values);
         own.values().chain(rivals).for_each(|leaf| add(&mut leaves, &mut keys, leaf));
         for (name, it) in &self.state.handed {
             if lives(&it.key) && !wish.drop.contains(name) {
@@ -349,7 +350,7 @@ impl Desk<'_> {
         let until = self.longest(head.issued_at, span);
         let kept: BTreeSet<Digest> = leaves.values().map(|leaf| leaf.node_key).collect();
         let before = self.rivals.iter().chain(&self.left).copied().chain([self.top]);
-        let before = before.filter_map(|it| self.map_of(Held::Whole(it)));
+        let before = before.filter_map(|it| self.map_of(KnownHead::Whole(it)));
         let before: BTreeSet<Digest> = before.flat_map(BTreeMap::values).map(|leaf| leaf.node_key).collect();
         let entries = self.replica.chains.values().flat_map(BTreeMap::values);
         let left = entries

@@ -1,4 +1,4 @@
-//! One entry of a gateway's chain. What it says of its own past is for people: no rule reads it.
+//! One entry of a gateway's chain (a hash chain). What it says of its own past is for people: no rule reads it.
 
 use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::Recorded;

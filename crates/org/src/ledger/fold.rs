@@ -1,4 +1,5 @@
-//! From a ground and the chains that are here to who is a member, and who waits and why. Pure.
+//! The fold (event sourcing): from a ground and the chains that are here to who is a member, and who waits and why.
+//! Pure.
 //!
 //! Law: equal heads, objects, entries and sights give equal states, in whatever order they came.
 

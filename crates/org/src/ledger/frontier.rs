@@ -1,4 +1,4 @@
-//! How far each gateway's chain is here.
+//! The frontier (version vector): how far each gateway's chain is here.
 
 use std::collections::BTreeMap;
 

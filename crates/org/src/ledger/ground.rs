@@ -1,4 +1,5 @@
-//! What everything here is judged by: the signer set in force, its head, and what was taken back. Pure.
+//! The ground (a policy snapshot): what everything here is judged by: the signer set in force, its head, and what was
+//! taken back. Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use identity::signers::SignerSet;
 use identity::trust;
 
 use crate::ledger::heads::HeadRecord;
-use crate::ledger::heads::{Heads, Held};
+use crate::ledger::heads::{Heads, KnownHead};
 use crate::ledger::signers::{Frozen, InForce};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +34,8 @@ pub struct Ground {
 
 /// Which heads everything is judged by.
 struct JudgedBy<'h> {
-    top: Option<Held<'h>>,
-    rivals: Vec<Held<'h>>,
+    top: Option<KnownHead<'h>>,
+    rivals: Vec<KnownHead<'h>>,
     reached: BTreeSet<Digest>,
 }
 
@@ -44,7 +45,7 @@ fn judged_by<'h>(in_force: &InForce, heads: &'h Heads) -> JudgedBy<'h> {
 
 /// By the heads of these sets.
 fn judged_by_all<'h>(sets: &[SignerSet], stands_in: Option<Digest>, heads: &'h Heads) -> JudgedBy<'h> {
-    let own: Vec<Held<'h>> = heads.all().filter(|head| sets.iter().any(|set| head.is_of(set))).collect();
+    let own: Vec<KnownHead<'h>> = heads.all().filter(|head| sets.iter().any(|set| head.is_of(set))).collect();
     let newest = own.iter().copied().max_by_key(|head| head.rank());
     // Until the set has signed a head, the one that its succession names stands in, and no other.
     let top = newest.or_else(|| stands_in.and_then(|named| heads.held(&named)));
@@ -63,9 +64,9 @@ fn ground_by(org: OrgId, set: SignerSet, by: JudgedBy<'_>, heads: &Heads) -> Gro
     for head in reached.iter().filter_map(|digest| heads.held(digest)).chain(rivals.iter().copied()) {
         revoked.absorb(head.lines());
     }
-    let whole = |head: Held<'_>| heads.get(&head.digest()).cloned();
+    let whole = |head: KnownHead<'_>| heads.get(&head.digest()).cloned();
     let mut rivals: Vec<HeadRecord> = rivals.into_iter().filter_map(whole).collect();
-    rivals.sort_by_key(|record| std::cmp::Reverse(Held::Whole(record).rank()));
+    rivals.sort_by_key(|record| std::cmp::Reverse(KnownHead::Whole(record).rank()));
     let head = top.and_then(whole);
     let forgotten = forgotten(head.as_ref(), &reached, heads).into_iter().filter_map(whole).collect::<Vec<_>>();
     let takers = takers(head.as_ref(), rivals.iter().chain(&forgotten));
@@ -74,11 +75,11 @@ fn ground_by(org: OrgId, set: SignerSet, by: JudgedBy<'_>, heads: &Heads) -> Gro
 
 /// Heads of which the one in force lets lines fall, of each line the first that had it: whoever saw them goes by them all
 /// the same.
-fn forgotten<'h>(top: Option<&HeadRecord>, reached: &BTreeSet<Digest>, heads: &'h Heads) -> Vec<Held<'h>> {
+fn forgotten<'h>(top: Option<&HeadRecord>, reached: &BTreeSet<Digest>, heads: &'h Heads) -> Vec<KnownHead<'h>> {
     let Some(top) = top else { return Vec::new() };
     let others = reached.iter().filter(|digest| **digest != top.digest).filter_map(|digest| heads.held(digest));
-    let falls = |head: &Held<'_>| !top.head.revocations.keeps(head.lines(), top.head.issued_at);
-    let mut forgotten: Vec<Held<'h>> = others.filter(falls).collect();
+    let falls = |head: &KnownHead<'_>| !top.head.revocations.keeps(head.lines(), top.head.issued_at);
+    let mut forgotten: Vec<KnownHead<'h>> = others.filter(falls).collect();
     forgotten.sort_by_key(|head| head.rank());
     let mut said = top.head.revocations.clone();
     forgotten.retain(|head| {
@@ -97,7 +98,7 @@ pub fn wanting(in_force: &InForce, named: Option<Digest>, heads: &Heads) -> BTre
     let JudgedBy { top, rivals, reached } = judged_by(in_force, heads_then);
     let whole = top.and_then(|top| heads.get(&top.digest()));
     let forgotten = forgotten(whole, &reached, heads_then);
-    let judged = top.into_iter().chain(rivals).chain(forgotten).map(Held::digest);
+    let judged = top.into_iter().chain(rivals).chain(forgotten).map(KnownHead::digest);
     judged.filter(|digest| heads.get(digest).is_none()).collect()
 }
 
@@ -146,9 +147,9 @@ pub(crate) fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, h
 
 impl Ground {
     /// Every head that counts for something.
-    pub(crate) fn counting<'g>(&'g self, heads: &'g Heads) -> impl Iterator<Item = Held<'g>> {
+    pub(crate) fn counting<'g>(&'g self, heads: &'g Heads) -> impl Iterator<Item = KnownHead<'g>> {
         let reached = self.reached.iter().filter_map(|digest| heads.held(digest));
-        reached.chain(self.rivals.iter().map(Held::Whole))
+        reached.chain(self.rivals.iter().map(KnownHead::Whole))
     }
 
     /// Of whoever keeps one head alone, as nodes do: all that it knows was signed into that.
@@ -161,7 +162,7 @@ impl Ground {
     /// As if this head were in force, for operators who go round the one that is. What was taken back stays so.
     #[must_use]
     pub fn around(&self, top: &HeadRecord, heads: &Heads) -> Self {
-        let (head, reached) = (Some(top.clone()), heads.reach(Some(Held::Whole(top))));
+        let (head, reached) = (Some(top.clone()), heads.reach(Some(KnownHead::Whole(top))));
         Self { head, reached, rivals: Vec::new(), takers: Vec::new(), ..self.clone() }
     }
 

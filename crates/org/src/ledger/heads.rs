@@ -1,5 +1,6 @@
-//! Heads as they came, by digest. Of those that the head in force leads back to, only what is still asked of them need
-//! stay in memory: whoever shortens one has it on disk, and brings it back if it is to be judged by again.
+//! Heads as they came, by digest; those that were passed are shortened (log compaction). Of those that the head in
+//! force leads back to, only what is still asked of them need stay in memory: whoever shortens one has it on disk, and
+//! brings it back if it is to be judged by again.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +52,7 @@ pub struct Passed {
 
 /// A head, as far as it is here.
 #[derive(Debug, Clone, Copy)]
-pub enum Held<'h> {
+pub enum KnownHead<'h> {
     Whole(&'h HeadRecord),
     Passed(Digest, &'h Passed),
 }
@@ -65,14 +66,14 @@ impl Heads {
         self.whole.get(digest).map(|whole| &whole.record)
     }
 
-    pub fn held(&self, digest: &Digest) -> Option<Held<'_>> {
-        let passed = || self.passed.get(digest).map(|passed| Held::Passed(*digest, passed));
-        self.get(digest).map(Held::Whole).or_else(passed)
+    pub fn held(&self, digest: &Digest) -> Option<KnownHead<'_>> {
+        let passed = || self.passed.get(digest).map(|passed| KnownHead::Passed(*digest, passed));
+        self.get(digest).map(KnownHead::Whole).or_else(passed)
     }
 
-    pub fn all(&self) -> impl Iterator<Item = Held<'_>> {
-        let passed = self.passed.iter().map(|(digest, passed)| Held::Passed(*digest, passed));
-        self.values().map(Held::Whole).chain(passed)
+    pub fn all(&self) -> impl Iterator<Item = KnownHead<'_>> {
+        let passed = self.passed.iter().map(|(digest, passed)| KnownHead::Passed(*digest, passed));
+        self.values().map(KnownHead::Whole).chain(passed)
     }
 
     /// Those that are here whole.
@@ -96,9 +97,9 @@ impl Heads {
         self.len() == 0
     }
 
-    pub fn retain(&mut self, stays: impl Fn(Held<'_>) -> bool) {
-        self.whole.retain(|_, whole| stays(Held::Whole(&whole.record)));
-        self.passed.retain(|digest, passed| stays(Held::Passed(*digest, passed)));
+    pub fn retain(&mut self, stays: impl Fn(KnownHead<'_>) -> bool) {
+        self.whole.retain(|_, whole| stays(KnownHead::Whole(&whole.record)));
+        self.passed.retain(|digest, passed| stays(KnownHead::Passed(*digest, passed)));
     }
 
     /// Adds what a copy of a head has that is not here: itself, or signatures. Did it add anything?
@@ -151,9 +152,9 @@ impl Heads {
     }
 
     /// What is here and may be reached from a head through `previous`, with that head.
-    pub(super) fn reach(&self, top: Option<Held<'_>>) -> BTreeSet<Digest> {
+    pub(super) fn reach(&self, top: Option<KnownHead<'_>>) -> BTreeSet<Digest> {
         let mut reached = BTreeSet::new();
-        let mut edge: Vec<Held<'_>> = top.into_iter().collect();
+        let mut edge: Vec<KnownHead<'_>> = top.into_iter().collect();
         while let Some(head) = edge.pop() {
             if reached.insert(head.digest()) {
                 edge.extend(head.previous().iter().filter_map(|before| self.held(before)));
@@ -181,7 +182,7 @@ impl Passed {
     }
 }
 
-impl<'h> Held<'h> {
+impl<'h> KnownHead<'h> {
     pub const fn digest(self) -> Digest {
         match self {
             Self::Whole(record) => record.digest,

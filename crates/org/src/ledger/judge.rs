@@ -1,4 +1,5 @@
-//! Who is a member? One answer for fold, peers, gateways and the operator's tool. Decides only.
+//! Who is a member? The judge (policy decision point): one answer for fold, peers, gateways and the operator's tool.
+//! Decides only.
 //!
 //! By the head in force and what is shown. What the asked one does not know is said, not guessed: a peer holds no chains,
 //! so it cannot tell how often an invite was used.

@@ -1,4 +1,5 @@
-//! The ledger: heads, what operators signed, and what gateways wrote since. The only judges of what counts.
+//! The ledger (an append-only log): heads, what operators signed, and what gateways wrote since. The only judges of
+//! what counts.
 
 pub mod entry;
 pub mod step;

@@ -1,4 +1,5 @@
-//! Which signer set is in force here: a matter of what was signed, and of when this replica first saw it. Pure.
+//! Which signer set is in force here, or that two claim one place (split brain): a matter of what was signed, and of
+//! when this replica first saw it. Pure.
 //!
 //! Law: the same steps and the same sights give the same answer, in whatever order they came; and no word of an author
 //! about its own past is read.

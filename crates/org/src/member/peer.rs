@@ -34,7 +34,7 @@ pub struct Presented {
 
 /// What is known here.
 #[derive(Clone, Copy)]
-pub struct Company<'a> {
+pub struct PeerContext<'a> {
     pub standard: Standard<'a>,
     pub ground: &'a Ground,
     /// The key that was first seen here under a name.
@@ -113,7 +113,7 @@ enum Stands {
 
 impl Peer {
     /// Every signature is checked here; `check` asks again without them.
-    pub fn recognize(svid: &ProvenSvid, presented: &Presented, company: Company<'_>) -> Result<Self, NotAPeer> {
+    pub fn recognize(svid: &ProvenSvid, presented: &Presented, company: PeerContext<'_>) -> Result<Self, NotAPeer> {
         let is = svid.believe(company.standard, company.now)?;
         let (by, root) = (presented.by.digest(), map_of(&presented.by, company)?);
         let stands = match (root, &presented.listing) {
@@ -132,7 +132,7 @@ impl Peer {
     }
 
     /// May it ask for something new, by what is known now?
-    pub fn check(&self, company: Company<'_>) -> Result<(), NotAPeer> {
+    pub fn check(&self, company: PeerContext<'_>) -> Result<(), NotAPeer> {
         self.svid.believe(company.standard, company.now)?;
         judged(&self.is, (&self.stands, self.by), self.evidence.as_ref(), company).map(drop)
     }
@@ -192,7 +192,7 @@ fn judged(
     is: &BelievedSvid,
     (stands, by): (&Stands, Digest),
     evidence: Option<&Evidence>,
-    company: Company<'_>,
+    company: PeerContext<'_>,
 ) -> Result<Member, NotAPeer> {
     let place = match stands {
         Stands::Leaf(leaf) => MapPlace::Leaf { leaf, by },
@@ -210,7 +210,7 @@ fn judged(
 
 /// The root of the map by which somebody is shown: of the head in force, or of one that it names by digest. Whoever signed
 /// an older one counts for nothing.
-fn map_of(envelope: &Envelope, company: Company<'_>) -> Result<Option<Digest>, NotAPeer> {
+fn map_of(envelope: &Envelope, company: PeerContext<'_>) -> Result<Option<Digest>, NotAPeer> {
     let (digest, own) = (envelope.digest(), company.ground.head.as_ref().ok_or(NotMember::NoHead)?);
     if digest == own.digest {
         return Ok(own.head.members);
@@ -229,14 +229,14 @@ fn map_of(envelope: &Envelope, company: Company<'_>) -> Result<Option<Digest>, N
 }
 
 /// An entry of a gateway's chain; whether that gateway may say so is the judge's to ask.
-fn evidence(envelope: &Envelope, company: Company<'_>) -> Result<Evidence, NotAPeer> {
+fn evidence(envelope: &Envelope, company: PeerContext<'_>) -> Result<Evidence, NotAPeer> {
     let org = company.ground.org;
     let signed = SignedEntry::open(org, envelope.clone()).map_err(BadEvidence::from)?;
     Ok(Evidence::of(org, &signed)?)
 }
 
 /// A peer holds no chains: what they say is not known here.
-struct Met<'a>(Company<'a>);
+struct Met<'a>(PeerContext<'a>);
 
 impl Facts for Met<'_> {
     fn pinned(&self, name: &NodeName) -> Fact<Option<Digest>> {
@@ -244,9 +244,9 @@ impl Facts for Met<'_> {
     }
 }
 
-impl std::fmt::Debug for Company<'_> {
+impl std::fmt::Debug for PeerContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let head = self.ground.head().map(|head| head.version);
-        f.debug_struct("Company").field("head", &head).field("now", &self.now).finish()
+        f.debug_struct("PeerContext").field("head", &head).field("now", &self.now).finish()
     }
 }

@@ -1,5 +1,5 @@
-//! The agent release: which program each platform runs, by its hash. Its schema is frozen, so that an old agent can
-//! always learn how to update itself.
+//! The agent release (TUF's targets): which program each platform runs, by its hash. Its schema is frozen, so that an
+//! old agent can always learn how to update itself.
 
 pub mod executable;
 

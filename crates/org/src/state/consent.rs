@@ -1,4 +1,4 @@
-//! An operator's word that a manifest stays, for nodes whose policy wants one.
+//! Consent (a readiness gate): an operator's word that a manifest stays, for nodes whose policy wants one.
 
 use identity::envelope::Payload;
 use identity::id::Digest;

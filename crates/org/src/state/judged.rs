@@ -9,7 +9,7 @@ use identity::time::Timestamp;
 
 use crate::ledger::fold;
 use crate::ledger::ground::{Ground, frozen_ground, ground};
-use crate::ledger::heads::Held;
+use crate::ledger::heads::KnownHead;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Signers;
 
@@ -41,8 +41,8 @@ impl Judged {
     /// For whoever has asked some of the judges already.
     pub(crate) fn by(replica: &Replica, now: Timestamp, signers: Signers, ground: Ground, fold: fold::State) -> Self {
         // What the head in force says of a voice comes last, and stays.
-        let heads = ground.counting(&replica.heads).chain(ground.head.as_ref().map(Held::Whole));
-        let voices = heads.flat_map(Held::voices).collect();
+        let heads = ground.counting(&replica.heads).chain(ground.head.as_ref().map(KnownHead::Whole));
+        let voices = heads.flat_map(KnownHead::voices).collect();
         let denied = replica.denied(&ground);
         Self { as_of: now, ahead: replica.ahead, signers, ground, fold, voices, denied }
     }

@@ -1,4 +1,5 @@
-//! What is true now: what came here, judged. Records and questions; `take` has what comes, `conclude` the judging.
+//! What is true now (a materialized view): what came here, judged. Records and questions; `take` has what comes,
+//! `conclude` the judging.
 
 pub mod consent;
 mod invites;
@@ -33,7 +34,7 @@ pub use objects::{BundleRecord, Objects, ReleaseRecord, SuspensionRecord};
 use crate::founding::Founding;
 use crate::ledger::fold::Leaves;
 use crate::ledger::frontier::Frontier;
-use crate::ledger::heads::{HeadRecord, Held};
+use crate::ledger::heads::{HeadRecord, KnownHead};
 use crate::ledger::replica::Replica;
 
 /// Equal heads, objects, entries and sights give equal states, in whatever order they came.
@@ -84,14 +85,14 @@ impl State {
     }
 
     /// A head that the one in force reaches, or a rival, by its digest.
-    pub fn head_named(&self, digest: Digest) -> Option<Held<'_>> {
+    pub fn head_named(&self, digest: Digest) -> Option<KnownHead<'_>> {
         let counts = self.judged.ground.reached.contains(&digest)
             || self.judged.ground.rivals.iter().any(|it| it.digest == digest);
         self.replica.heads.held(&digest).filter(|_| counts)
     }
 
     /// Every head that counts for something.
-    pub fn heads(&self) -> impl Iterator<Item = Held<'_>> {
+    pub fn heads(&self) -> impl Iterator<Item = KnownHead<'_>> {
         self.judged.ground.counting(&self.replica.heads)
     }
 

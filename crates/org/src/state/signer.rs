@@ -10,7 +10,7 @@ use identity::principal::SignerName;
 use identity::signers::{Recovery, Signer, SignerSet, Word};
 use identity::time::Timestamp;
 
-use crate::ledger::heads::Held;
+use crate::ledger::heads::KnownHead;
 use crate::ledger::signers::Signers;
 use crate::ledger::step::SignerStep;
 use crate::state::{HeadRecord, State};
@@ -87,9 +87,9 @@ impl State {
 
     /// The heads that they signed, the highest first.
     pub fn claimed_heads(&self) -> Vec<&HeadRecord> {
-        let of_rival = |record: &&HeadRecord| self.rivals().iter().any(|set| Held::Whole(record).is_of(set));
+        let of_rival = |record: &&HeadRecord| self.rivals().iter().any(|set| KnownHead::Whole(record).is_of(set));
         let mut heads: Vec<&HeadRecord> = self.replica.heads.values().filter(of_rival).collect();
-        heads.sort_by_key(|record| Reverse(Held::Whole(record).rank()));
+        heads.sort_by_key(|record| Reverse(KnownHead::Whole(record).rank()));
         heads
     }
 

@@ -13,7 +13,7 @@ use identity::time::Timestamp;
 use crate::ledger::chain::{Act, Written};
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::{Admitted, Leaves, Why, before, considered};
-use crate::ledger::heads::Held;
+use crate::ledger::heads::KnownHead;
 use crate::ledger::judge::{Fact, Facts, Link, NotMember};
 use crate::ledger::replica::carried;
 use crate::state::State;
@@ -114,8 +114,9 @@ impl State {
 
     /// When a gateway's chain was last begun anew, if it was.
     pub fn reopened_at(&self, gateway: &NodeName) -> Option<Timestamp> {
-        let reopened = |head: &Held<'_>| matches!(head.cause(), Cause::GatewayReopen { gateway: of } if of == gateway);
-        self.heads().filter(reopened).map(Held::issued_at).max()
+        let reopened =
+            |head: &KnownHead<'_>| matches!(head.cause(), Cause::GatewayReopen { gateway: of } if of == gateway);
+        self.heads().filter(reopened).map(KnownHead::issued_at).max()
     }
 
     /// Takes an entry that this gateway has just written at the end of its chain. What would not count is not taken, and

@@ -1,4 +1,4 @@
-//! Suspension: one signer alone may stop a node for a day, each signer once.
+//! Suspension (quarantine): one signer alone may stop a node for a day, each signer once.
 
 pub mod suspended;
 

@@ -10,7 +10,7 @@ use crate::audit::hindsight::{NotBelieved, Past};
 use crate::ledger::draft::Wish;
 use crate::ledger::entry::{Action, SignedEntry, Under};
 use crate::ledger::fold::Leaves;
-use crate::ledger::heads::Held;
+use crate::ledger::heads::KnownHead;
 use crate::ledger::tests::world::{Org, Sent, day, ed, invite, key, node};
 use crate::suspend::Suspension;
 
@@ -114,7 +114,7 @@ fn a_head_is_told_with_those_who_signed_it_and_no_others() {
     scene.publish(10, &["ann", "cay", "eve"], &Wish::default());
     let mut past = scene.past();
     let state = past.walk_to(minute(10), scene.map());
-    let (set, signed) = state.signers_of(Held::Whole(state.head().unwrap())).unwrap();
+    let (set, signed) = state.signers_of(KnownHead::Whole(state.head().unwrap())).unwrap();
     let names: Vec<_> = signed.iter().map(|signer| signer.name.as_str()).collect();
     assert_eq!((names.as_slice(), set.quorum.threshold(), set.quorum.signers().len()), (&["ann", "cay"][..], 2, 3));
 }

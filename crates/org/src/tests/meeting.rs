@@ -23,7 +23,7 @@ use crate::ledger::ground::Ground;
 use crate::ledger::heads::HeadRecord;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::world::{self, FRESH, Org, day, ed, machine, node, quorum};
-use crate::member::peer::{Company, NotAPeer, Peer, Presented};
+use crate::member::peer::{NotAPeer, Peer, PeerContext, Presented};
 
 const NOW: Timestamp = day(1);
 
@@ -118,12 +118,12 @@ impl Harbor {
         self.known(NOW, |company| Peer::recognize(&proven, presented, company))
     }
 
-    fn known<T>(&self, now: Timestamp, ask: impl FnOnce(Company<'_>) -> T) -> T {
+    fn known<T>(&self, now: Timestamp, ask: impl FnOnce(PeerContext<'_>) -> T) -> T {
         let roots = Roots::<Identity>::from_certificates(vec![self.root.certificate().clone()]);
         let standard = Standard { org: self.org.founding.id, name: &self.name, roots: &roots, head: &self.head };
         let (envelope, head) = (self.envelope(), self.head.clone());
         let ground = Ground::alone(self.set.clone(), HeadRecord { digest: envelope.digest(), envelope, head });
-        ask(Company { standard, ground: &ground, pinned: &|_| None, now })
+        ask(PeerContext { standard, ground: &ground, pinned: &|_| None, now })
     }
 
     /// Does what was opened before stay open, and may something new be?

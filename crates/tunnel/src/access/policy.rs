@@ -1,4 +1,5 @@
-//! Both halves of what decides, who is believed and what the tables permit, as one value behind one pointer.
+//! Both halves of what decides, who is believed and what the tables permit, as one value behind one pointer
+//! (read-copy-update).
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use identity::verifier::untrusted::Untrusted;
 use identity::verifier::{ProvenSvid, Side};
 use org::ledger::ground::Ground;
 use org::ledger::heads::HeadRecord;
-use org::member::peer::{Company, NotAPeer, Peer, Presented};
+use org::member::peer::{NotAPeer, Peer, PeerContext, Presented};
 use org::suspend::suspended::{Stopped, Suspended, Suspensions};
 use pki_types::CertificateDer;
 use wire::known::{BadKnowledge, Known};
@@ -229,8 +229,8 @@ impl TrustSnapshot {
         |name| self.pins.of(name)
     }
 
-    fn company<'a>(&'a self, pinned: &'a dyn Fn(&NodeName) -> Option<Digest>, clock: Timestamp) -> Company<'a> {
-        Company { standard: self.judgment.standard(), ground: &self.ground, pinned, now: self.known.now(clock) }
+    fn company<'a>(&'a self, pinned: &'a dyn Fn(&NodeName) -> Option<Digest>, clock: Timestamp) -> PeerContext<'a> {
+        PeerContext { standard: self.judgment.standard(), ground: &self.ground, pinned, now: self.known.now(clock) }
     }
 }
 

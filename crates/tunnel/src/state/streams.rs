@@ -1,4 +1,5 @@
-//! The registry of open streams: each is in it before it is decided, so that no change of the policy passes one by.
+//! The registry of open streams (connection registry): each is in it before it is decided, so that no change of the
+//! policy passes one by.
 //!
 //! Whoever opens a stream enters it here first, and asks the policy then. A change puts the new policy in place first, and
 //! looks through the registry then. So a stream is either asked by the new policy, or found in the registry.

@@ -1,5 +1,5 @@
-//! What a caller knows of an org for certain: its founding record, every step from signer set to signer set that it saw, and the
-//! head that it follows. It only grows, and goes by the judges by which gateways go.
+//! What a caller knows of an org for certain (rollback protection): its founding record, every step from signer set to
+//! signer set that it saw, and the head that it follows. It only grows, and goes by the judges by which gateways go.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use identity::time::Timestamp;
 use org::founding::Founding;
 use org::ledger::ground::{Ground, ground};
 use org::ledger::heads::HeadRecord;
-use org::ledger::heads::Held;
+use org::ledger::heads::KnownHead;
 use org::ledger::replica::Replica;
 use org::ledger::signers::{Frozen, InForce, Signers, Stance};
 use org::ledger::step::{Sights, SignerStep};
@@ -106,7 +106,7 @@ impl Known {
         let record = replica.heads.get(&digest).cloned().ok_or_else(unread)?;
         let path = replica.path_to(record.head.signers).ok_or_else(|| other(&record.head))?;
         let set = path.last().map_or_else(|| replica.basis.first.clone(), |step| step.to.clone());
-        if !Held::Whole(&record).is_of(&set) {
+        if !KnownHead::Whole(&record).is_of(&set) {
             // Says why.
             SignedHead::open(&set, &record.envelope)?;
         }
@@ -217,7 +217,7 @@ impl Known {
             // What cannot be read is nothing.
             let _unread = replica.remember(head);
         }
-        let own = replica.heads.held(&self.head.digest).map(Held::rank)?;
+        let own = replica.heads.held(&self.head.digest).map(KnownHead::rank)?;
         replica.heads.retain(|head| head.rank() <= own);
         let newer = Self::by(self.founding.clone(), replica, self.head.digest).ok()?;
         let keeps = newer.head.head.revocations.includes(&self.head.head.revocations);

@@ -1,4 +1,5 @@
-//! A static tree: everything that a node needs, as files for any web server, bucket or USB stick.
+//! A static tree (a TUF repository on a dumb server): everything that a node needs, as files for any web server, bucket
+//! or USB stick.
 //!
 //! Whoever keeps the files is believed in nothing. What is signed is checked as if a gateway had said it; how a node is
 //! listed, and its manifest, lie in a box that only that node opens.

@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use trials::place::{Place, ended, json, mode, output, stderr, stdout, succeeded};
 
+use super::typed;
+
 const WORDS: &str = "correct horse battery";
 
 fn ran(program: &str, words: &[&str]) -> Output {
@@ -14,16 +16,6 @@ fn ran(program: &str, words: &[&str]) -> Output {
     let done = output(command);
     succeeded(&done);
     done
-}
-
-/// What a person types who is asked by `age`, which asks at a terminal only.
-fn typed(line: &str, words: &str) {
-    let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--command", line, "/dev/null"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), words.as_bytes()).unwrap();
-    let done = child.wait_with_output().unwrap();
-    assert!(done.status.success(), "`{line}`: {}", stdout(&done));
 }
 
 /// A name as it is typed.

@@ -1,5 +1,9 @@
 //! Bundles: one encrypted file, or a signed request; each lets one machine in, once.
 
+use ground::passphrase::Passphrase;
+use ground::sealed;
+use member::ask::enroll::bundle;
+use org::invite::carried::BUNDLE;
 use serde_json::Value;
 use trials::place::{Place, mode, refused, stdout, succeeded, text};
 
@@ -21,15 +25,17 @@ fn a_bundle_and_its_passphrase_let_one_machine_in() {
     let (file, told) = issued(&place, "web-1");
     let passphrase = text(&told, "passphrase");
     assert_eq!((text(&told, "kind"), mode(std::path::Path::new(&file))), ("bundle".to_owned(), 0o600));
-    let bytes = std::fs::read_to_string(&file).unwrap();
-    assert!(!bytes.contains("fh1_") && !bytes.contains(&passphrase), "{bytes}");
+    let bytes = std::fs::read(&file).unwrap();
+    assert!(bytes.starts_with(b"age-encryption.org/v1\n-> scrypt "));
     refused(&open(&place, "web-1", &file, "not the passphrase"), "the passphrase is wrong, or the file was changed");
     assert!(!place.scope("web-1").exists());
     // Any change is noticed.
     let changed = place.path("changed").to_string_lossy().into_owned();
-    let at = bytes.find("\"data\"").unwrap() + 20;
-    let other = if &bytes[at..=at] == "A" { "B" } else { "A" };
-    std::fs::write(&changed, format!("{}{other}{}", &bytes[..at], &bytes[at + 1..])).unwrap();
+    let with = |at: usize| [&bytes[..at], &[bytes[at] ^ 1], &bytes[at + 1..]].concat();
+    std::fs::write(&changed, with(bytes.len() - 1)).unwrap();
+    refused(&open(&place, "web-1", &changed, &passphrase), "it is damaged: it was changed, or cut off");
+    let salt = bytes.iter().position(|byte| *byte == b'>').unwrap() + "> scrypt ".len();
+    std::fs::write(&changed, with(salt)).unwrap();
     refused(&open(&place, "web-1", &changed, &passphrase), "the passphrase is wrong, or the file was changed");
     std::fs::write(&changed, &bytes[..bytes.len() / 2]).unwrap();
     refused(&open(&place, "web-1", &changed, &passphrase), "damaged");
@@ -40,6 +46,21 @@ fn a_bundle_and_its_passphrase_let_one_machine_in() {
     // The same machine may ask again.
     succeeded(&open(&place, "web-1", &file, &passphrase));
     refused(&place.freehold(&["bundle", "issue", "web-1", "--out", &file]), "is there already");
+}
+
+/// What earlier builds wrote: sealed by a format of our own, around the code and the name.
+#[test]
+fn a_bundle_in_the_form_before_lets_a_machine_in() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let (file, told) = issued(&place, "web-1");
+    let passphrase = || Passphrase::new(text(&told, "passphrase"));
+    let bundle = bundle::open(&std::fs::read(&file).unwrap(), || Ok(passphrase())).unwrap().encode();
+    let (_, lines) = bundle.split_once('\n').unwrap();
+    let before = place.path("before.bundle");
+    std::fs::write(&before, sealed::seal(lines.as_bytes(), BUNDLE, Some(&passphrase())).unwrap()).unwrap();
+    succeeded(&open(&place, "web-1", &before.to_string_lossy(), &text(&told, "passphrase")));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::process::Output;
 
 use trials::place::{Running, ended, stderr, succeeded, until};
+use trials::port::Nobody;
 
 use crate::nodes::lying_gateway::Scene;
 
@@ -61,16 +62,11 @@ impl Three {
     }
 }
 
-/// A free port with nobody behind it.
-fn nobody() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 #[test]
 fn three_agents_go_back_when_no_gateway_is_where_the_head_says() {
     let three = Three::new();
-    three.goes_back(&format!("gateways: [\"{}\"], apply: {{deadline: 7s}}", nobody()), "gateway");
+    let nobody = Nobody::new();
+    three.goes_back(&format!("gateways: [\"{nobody}\"], apply: {{deadline: 7s}}"), "gateway");
     three.goes_on("sync: {wait: 25s}, apply: {deadline: 30s}");
 }
 
@@ -86,7 +82,8 @@ fn three_agents_go_back_when_a_check_fails_whatever_its_kind() {
         }
     });
     let with = |check: &str| format!("apply: {{deadline: 7s}}, checks: {{door: {{{check}, timeout: 2s}}}}");
-    three.goes_back(&with(&format!("tcp: \"{}\"", nobody())), "`door`");
+    let nobody = Nobody::new();
+    three.goes_back(&with(&format!("tcp: \"{nobody}\"")), "`door`");
     three.goes_back(&with(&format!("http: \"http://{at}/health\"")), "503");
     three.goes_back(&with("command: [/bin/false]"), "`door`");
     three.goes_on(&with(&format!("http: \"http://{at}/health\", status: 503")));

@@ -15,7 +15,7 @@ use super::Harbor;
 use super::quayside::{Socks, broke, echo, echoes};
 
 /// Programs of one user that ask again and again, as fast as they can.
-struct Crowd {
+struct Callers {
     stop: Arc<AtomicBool>,
     seen: Arc<Seen>,
     threads: Vec<JoinHandle<()>>,
@@ -30,7 +30,7 @@ struct Seen {
     odd: Mutex<Vec<String>>,
 }
 
-impl Crowd {
+impl Callers {
     fn of(socks: Socks, programs: usize) -> Self {
         let (stop, seen) = (Arc::<AtomicBool>::default(), Arc::<Seen>::default());
         let program = || {
@@ -116,8 +116,8 @@ fn round(harbor: &Harbor, transport: &str, echo: SocketAddr, beta_hears: bool) {
     for stream in &mut held {
         echoes(stream).unwrap();
     }
-    let crowd = Crowd::of(socks, 6);
-    until("many have opened", || crowd.opened() > 50);
+    let callers = Callers::of(socks, 6);
+    until("many have opened", || callers.opened() > 50);
 
     let agent = Pid::from_child(&harbor.beta.as_ref().unwrap().0);
     if !beta_hears {
@@ -133,9 +133,9 @@ fn round(harbor: &Harbor, transport: &str, echo: SocketAddr, beta_hears: bool) {
     assert_eq!(state(&told, "alpha"), "confirmed", "{told}");
     assert_eq!(state(&told, "beta") == "confirmed", beta_hears, "{told}");
 
-    let refused = crowd.refused();
-    until("many are refused", || crowd.refused() > refused + 100);
-    let seen = crowd.end();
+    let refused = callers.refused();
+    until("many are refused", || callers.refused() > refused + 100);
+    let seen = callers.end();
     let late = seen.opened.lock().unwrap().iter().filter(|begun| **begun > confirmed).count();
     assert_eq!(late, 0, "so many opened after it was confirmed");
     held.iter_mut().for_each(broke);
@@ -153,7 +153,7 @@ fn nothing_opens_that_is_forbidden_once_publish_says_that_a_node_has_confirmed()
     harbor.scene.place.facts(&["publish", "--yes"]);
     let bob = harbor.socks("bob");
     let mut long = bob.open("echo");
-    let others = Crowd::of(bob, 2);
+    let others = Callers::of(bob, 2);
     for (transport, beta_hears) in [("tls", true), ("quic", true), ("tls", false)] {
         let before = others.opened();
         round(&harbor, transport, echo, beta_hears);

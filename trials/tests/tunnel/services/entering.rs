@@ -4,16 +4,16 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use trials::place::{ended, mode, output, stderr, stdout, succeeded, until};
+use trials::port::Claim;
 
 use super::{Harbor, PAGE};
 
 /// SOCKS with passwords and the resolver are at their ports or nowhere: at such as nobody else has.
-fn shared() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+fn shared(socks: &Claim) -> String {
     let [.., a, b] = std::process::id().to_be_bytes();
     format!(
         "    tunnel:
-      socks: {{at: \"{free}\", password: true}}
+      socks: {{at: \"{socks}\", password: true}}
       forward:
         \"127.0.0.1:1091\": {{service: wiki, user: ann}}
       resolver: \"127.3.{a}.{b}:5300\""
@@ -24,7 +24,8 @@ fn shared() -> String {
 fn on_a_shared_machine_a_password_says_for_whom_a_program_asks() {
     let harbor = Harbor::new();
     let place = &harbor.scene.place;
-    harbor.declare_with("pages", &shared());
+    let socks = Claim::new();
+    harbor.declare_with("pages", &shared(&socks));
     place.facts(&["publish", "--yes"]);
     let scope = place.scope("beta");
     until("the resolver is there", || harbor.tunnel("beta")["listens"].get("resolver").is_some());

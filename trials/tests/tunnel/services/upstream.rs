@@ -1,7 +1,7 @@
 //! Services that are down, break off, hang, and come back: a program is told, and what was taken for it is given back.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket, sockopt};
 use trials::place::until;
+use trials::port::Nobody;
 
 use super::Harbor;
 use super::quayside::{Socks, TRANSPORTS, broke, echoes, rest, serve, service};
@@ -54,9 +55,8 @@ impl Full {
 #[test]
 fn a_program_is_told_what_is_wrong_with_a_service_and_nothing_stays_behind() {
     let harbor = Harbor::new();
-    let (full, free) = (Full::new(), TcpListener::bind("127.0.0.1:0").unwrap());
-    let down = free.local_addr().unwrap();
-    drop(free);
+    let (full, nobody) = (Full::new(), Nobody::new());
+    let down = nobody.at();
     let (arrived, arrivals) = channel();
     let arrived = Mutex::new(arrived);
     // Accepts, and never says a word.
@@ -93,7 +93,7 @@ fn a_program_is_told_what_is_wrong_with_a_service_and_nothing_stays_behind() {
         until("it is written down", || harbor.opened_by(transport) > 0);
         harbor.all_is_given_back();
     }
-    serve(TcpListener::bind(down).unwrap(), |mut stream| {
+    serve(nobody.listen(), |mut stream| {
         let mut word = [0; 4];
         let _ = stream.read_exact(&mut word).and_then(|()| stream.write_all(&word));
     });

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use ground::archive::text;
+use ground::file;
 use ground::passphrase::Passphrase;
-use ground::{file, sealed};
 use identity::envelope::Envelope;
 use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
@@ -14,7 +15,7 @@ use ipnet::IpNet;
 use operate::invite;
 use operate::invite::InviteWish;
 use operate::invite::kinds::{InviteChoice, InviteTerms};
-use org::invite::carried::{BUNDLE, JoinBundle, JoinRequest};
+use org::invite::carried::{JoinBundle, JoinRequest};
 use org::invite::{Approval, InviteKind, Uses};
 use serde::Serialize;
 use terminal::confirm::confirm;
@@ -178,9 +179,15 @@ async fn make(
     let made = invite::create(&mut session, &keys, wish).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
     let (invite, code) = made.what;
-    let text = JoinBundle { code, name: name.clone() }.encode();
-    let sealed = sealed::seal(text.as_bytes(), BUNDLE, passphrase).map_err(|why| Failure::new(doing, &why))?;
-    write_new(out, &sealed, doing)?;
+    let bundle = JoinBundle { code, name: name.clone() }.encode();
+    match passphrase {
+        Some(passphrase) => {
+            let sealed = text::seal(bundle.as_bytes(), passphrase.clone()).map_err(|why| Failure::new(doing, &why))?;
+            write_new(out, &sealed, doing)?;
+        }
+        // For a key that the machine has: there is no secret in it.
+        None => write_new(out, bundle.as_bytes(), doing)?,
+    }
     Ok(Told {
         name: name.to_string(),
         invite: invite.id.to_string(),

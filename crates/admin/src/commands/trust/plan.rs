@@ -11,7 +11,7 @@ use identity::trust::{self, BadStep, TrustStep};
 use operate::session::Unturned;
 use operate::trust::adopted::bounded;
 use operate::trust::dependents::look;
-use operate::trust::dependents::{self, Break, DependentKind, Held, Outcome, Scene};
+use operate::trust::dependents::{self, Break, DependentKind, Outcome, Scene, TrustVersion};
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -202,14 +202,14 @@ impl Plan {
 
 impl PlanStep {
     /// The step, and the version that it would bring.
-    fn taken(&self, scene: &Scene, doing: &str) -> Result<(TrustStep, Option<Held>), Failure> {
+    fn taken(&self, scene: &Scene, doing: &str) -> Result<(TrustStep, Option<TrustVersion>), Failure> {
         let (lines, domain) = (&scene.head.trust, scene.domain);
         let failed = |why: Unturned| failure(doing, &why.into());
         let (bundle, next) = (Digest([0; 32]), trust::next_version(lines, domain));
         Ok(match self {
             // The root is drawn when it is done: nobody can depend on it now.
             Self::Publish { .. } => {
-                let new = Held { version: next, roots: Vec::new(), issuers: BTreeMap::new() };
+                let new = TrustVersion { version: next, roots: Vec::new(), issuers: BTreeMap::new() };
                 (TrustStep::Publish { bundle }, Some(new))
             }
             Self::Activate { grace, .. } => {
@@ -220,7 +220,7 @@ impl PlanStep {
             Self::Rollback { .. } => {
                 let (bad, former) = trust::reverted(lines, domain).map_err(|why| failed(why.into()))?;
                 let former = scene.held.iter().find(|held| held.version == former.version);
-                let new = former.map(|former| Held { version: next, ..former.clone() });
+                let new = former.map(|former| TrustVersion { version: next, ..former.clone() });
                 (TrustStep::Rollback { bundle, reverts: bad.version, grace: Seconds(0) }, new)
             }
             Self::Retire(words) => {

@@ -2,8 +2,8 @@
 
 use rustix::fs::{FileType, Mode};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpListener;
 use tokio::net::unix::pipe;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::*;
 
@@ -34,15 +34,18 @@ async fn answering(reply: &'static [u8]) -> HostPort {
     at
 }
 
-async fn closed() -> HostPort {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    listener.local_addr().unwrap().to_string().parse().unwrap()
+/// Bound, and not listening: nobody answers at it, and nobody takes it while it is held.
+fn closed() -> (TcpSocket, HostPort) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let at = socket.local_addr().unwrap().to_string().parse().unwrap();
+    (socket, at)
 }
 
 #[tokio::test]
 async fn a_port_accepts_or_does_not() {
     assert_eq!(probed(Probe::Tcp(answering(b"").await)).await, Ok(()));
-    let at = closed().await;
+    let (_held, at) = closed();
     let why = probed(Probe::Tcp(at.clone())).await.unwrap_err();
     assert!(why.starts_with(&format!("cannot connect to {at}: ")), "{why}");
 }
@@ -180,10 +183,11 @@ async fn all_are_run_at_once_and_each_that_failed_is_named() {
         sh(&format!("touch {own}; until test -e {other}; do sleep 0.01; done; test {own} = a || exit 1"))
     };
     let check = |probe| Check { probe, timeout: Seconds(60) };
+    let (_held, at) = closed();
     let checks = BTreeMap::from([
         ("first".parse().unwrap(), check(meets("a", "b"))),
         ("second".parse().unwrap(), check(meets("b", "a"))),
-        ("third".parse().unwrap(), check(Probe::Tcp(closed().await))),
+        ("third".parse().unwrap(), check(Probe::Tcp(at))),
     ]);
     let why = run(checks, folder.path().to_owned()).await.unwrap_err();
     assert!(why.starts_with("`second`: `sh` ended with exit status: 1; `third`: cannot connect"), "{why}");

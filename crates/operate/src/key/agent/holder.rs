@@ -58,7 +58,7 @@ const ASKERS: usize = 16;
 const MAX_KEYS: usize = 64;
 
 #[derive(Debug, Default)]
-struct Ring {
+struct HeldKeys {
     held: Vec<Held>,
     /// Somebody brought something.
     given: bool,
@@ -75,7 +75,7 @@ struct Held {
 
 #[derive(Debug, Default)]
 struct Holder {
-    ring: Mutex<Ring>,
+    keys: Mutex<HeldKeys>,
     locked: Notify,
 }
 
@@ -168,33 +168,33 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
 }
 
 impl Holder {
-    fn ring(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    fn keys(&self) -> MutexGuard<'_, HeldKeys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What may no longer be held is dropped before anything else is done.
-    fn swept(&self) -> MutexGuard<'_, Ring> {
-        let mut ring = self.ring();
+    fn swept(&self) -> MutexGuard<'_, HeldKeys> {
+        let mut keys = self.keys();
         let now = clocks();
-        let verdicts: Vec<KeyHold> = ring.held.iter().map(|held| judge(held.begun, now, held.span)).collect();
+        let verdicts: Vec<KeyHold> = keys.held.iter().map(|held| judge(held.begun, now, held.span)).collect();
         if verdicts.iter().any(|verdict| matches!(verdict, KeyHold::Slept | KeyHold::ClockJumped)) {
-            ring.held.clear();
+            keys.held.clear();
         }
-        ring.held.retain(|held| judge(held.begun, now, held.span) == KeyHold::Hold);
-        ring
+        keys.held.retain(|held| judge(held.begun, now, held.span) == KeyHold::Hold);
+        keys
     }
 
     /// Nothing is held, and nobody is about to bring something. From then on nothing is taken.
     fn is_done(&self, waiting: bool) -> bool {
-        let mut ring = self.swept();
-        ring.ended = ring.ended || (ring.held.is_empty() && (ring.given || !waiting));
-        ring.ended
+        let mut keys = self.swept();
+        keys.ended = keys.ended || (keys.held.is_empty() && (keys.given || !waiting));
+        keys.ended
     }
 
     fn forget(&self) {
-        let mut ring = self.ring();
-        ring.held.clear();
-        ring.ended = true;
+        let mut keys = self.keys();
+        keys.held.clear();
+        keys.ended = true;
     }
 
     fn answer(&self, request: Request) -> KeyAgentAnswer {
@@ -235,18 +235,18 @@ impl Holder {
             };
             taken.push(Held { told, key, begun, span: Duration::from_secs(seconds.0) });
         }
-        let mut ring = self.swept();
-        if ring.ended {
+        let mut keys = self.swept();
+        if keys.ended {
             return KeyAgentAnswer::Ending;
         }
         let same = |held: &Held, new: &Held| held.told.key == new.told.key && held.told.org == new.told.org;
-        ring.held.retain(|held| !taken.iter().any(|new| same(held, new)));
-        if ring.held.len() + taken.len() > MAX_KEYS {
+        keys.held.retain(|held| !taken.iter().any(|new| same(held, new)));
+        if keys.held.len() + taken.len() > MAX_KEYS {
             return refused("this agent holds as many keys as it can");
         }
-        ring.held.extend(taken);
-        ring.given = true;
-        drop(ring);
+        keys.held.extend(taken);
+        keys.given = true;
+        drop(keys);
         self.status()
     }
 

@@ -1,4 +1,5 @@
-//! A signer key on a hardware token (PKCS#11): named by a URI, reached through a program of its own, checked each time.
+//! A signer key on a hardware token (HSM, PKCS#11): named by a URI, reached through a program of its own, checked each
+//! time.
 
 pub mod uri;
 pub(crate) mod helper;

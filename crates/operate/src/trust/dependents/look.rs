@@ -9,7 +9,7 @@ use identity::time::Timestamp;
 use org::state::State;
 use pki_types::CertificateDer;
 
-use super::{Held, LiveInvite, Scene};
+use super::{LiveInvite, Scene, TrustVersion};
 use crate::node::waiting;
 use crate::session::{Result, Session};
 use crate::trust::issuers::Told;
@@ -37,9 +37,9 @@ pub async fn scene(session: &mut Session, domain: Domain) -> Result<Scene> {
     Ok(Scene { domain, head: now_so, held, members, invites, waiting: waits, issued, alone, now })
 }
 
-async fn held<T: InDomain>(session: &mut Session) -> Result<Vec<Held>> {
+async fn held<T: InDomain>(session: &mut Session) -> Result<Vec<TrustVersion>> {
     let versions = versions::all::<T>(session).await?.trusted()?;
-    Ok(versions.iter().map(|version| Held::of(version.line.version, &version.bundle)).collect())
+    Ok(versions.iter().map(|version| TrustVersion::of(version.line.version, &version.bundle)).collect())
 }
 
 /// Invites that somebody could still come with, and the root that each pins, as the ledger has them.

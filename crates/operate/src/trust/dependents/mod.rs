@@ -34,7 +34,7 @@ pub struct Scene {
     pub domain: Domain,
     pub head: Head,
     /// Every version of the domain.
-    pub held: Vec<Held>,
+    pub held: Vec<TrustVersion>,
     pub members: Vec<Stance>,
     pub invites: Vec<LiveInvite>,
     /// Machines that wait for a person, and the endpoint root that each knows.
@@ -48,14 +48,14 @@ pub struct Scene {
 
 /// A version, as far as it matters here.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct TrustVersion {
     pub version: u64,
     pub roots: Vec<CertificateDer<'static>>,
     /// Issuing keys that have a certificate in it, and when it ends.
     pub issuers: BTreeMap<KeyId, Timestamp>,
 }
 
-impl Held {
+impl TrustVersion {
     pub fn of<D: InDomain>(version: u64, bundle: &Bundle<D>) -> Self {
         let mut issuers = BTreeMap::new();
         for der in &bundle.body().issuers {
@@ -124,17 +124,17 @@ impl Outcome {
 }
 
 /// What a step would lead to. The new version of a step that brings one is given beside it.
-pub fn outcome(scene: &Scene, step: TrustStep, brought: Option<&Held>) -> Result<Outcome, BadStep> {
+pub fn outcome(scene: &Scene, step: TrustStep, brought: Option<&TrustVersion>) -> Result<Outcome, BadStep> {
     let (domain, before) = (scene.domain, &scene.head.trust);
     let lines = trust::step(before, domain, step, scene.now)?;
-    let held = |lines: &[TrustLine]| -> Vec<Held> {
+    let held = |lines: &[TrustLine]| -> Vec<TrustVersion> {
         let trusted = lines.iter().filter(|line| line.domain == domain && line.state.is_trusted());
         let all = || scene.held.iter().chain(brought);
         trusted.filter_map(|line| all().find(|held| held.version == line.version).cloned()).collect()
     };
     let (was, stays) = (held(before), held(&lines));
-    let staying: BTreeSet<Fingerprint> = stays.iter().flat_map(Held::fingerprints).collect();
-    let mut going: Vec<Fingerprint> = was.iter().flat_map(Held::fingerprints).collect();
+    let staying: BTreeSet<Fingerprint> = stays.iter().flat_map(TrustVersion::fingerprints).collect();
+    let mut going: Vec<Fingerprint> = was.iter().flat_map(TrustVersion::fingerprints).collect();
     going.retain(|root| !staying.contains(root));
     let look = Look {
         scene,
@@ -161,7 +161,7 @@ pub fn outcome(scene: &Scene, step: TrustStep, brought: Option<&Held>) -> Result
 /// One look at a scene, with what would stay and what would go.
 struct Look<'a> {
     scene: &'a Scene,
-    stays: &'a [Held],
+    stays: &'a [TrustVersion],
     staying: &'a BTreeSet<Fingerprint>,
     going: &'a [Fingerprint],
     /// A root was stolen: nobody can have the new one yet.
@@ -188,7 +188,7 @@ impl Look<'_> {
 
     /// Gateways whose issuing key leads to none of these versions.
     fn gateways(&self, versions: &[u64]) -> Vec<Break> {
-        let held: Vec<&Held> = self.stays.iter().filter(|held| versions.contains(&held.version)).collect();
+        let held: Vec<&TrustVersion> = self.stays.iter().filter(|held| versions.contains(&held.version)).collect();
         let named: Vec<_> = versions.iter().map(ToString::to_string).collect();
         let cut = self.mandates().filter(|(_, key)| !held.iter().any(|held| self.leads(*key, held)));
         cut.map(|(mandate, key)| {
@@ -228,7 +228,7 @@ impl Look<'_> {
         active.map(|mandate| (mandate, issuing_key(mandate, self.scene.domain)))
     }
 
-    fn leads(&self, key: KeyId, held: &Held) -> bool {
+    fn leads(&self, key: KeyId, held: &TrustVersion) -> bool {
         let own: Vec<_> = self.scene.issued.iter().filter(|(known, _)| *known == key).collect();
         let live = |der: &CertificateDer<'static>| {
             certificate::read(der).is_ok_and(|reading| reading.validity.not_after > self.scene.now)
@@ -243,10 +243,10 @@ impl Look<'_> {
     /// A member that goes by none of the roots that stay.
     fn node(&self, member: &Stance) -> Option<Break> {
         let told = member.told(self.scene.domain);
-        let has = |told: &DomainTold| -> Vec<&Held> {
+        let has = |told: &DomainTold| -> Vec<&TrustVersion> {
             self.scene.held.iter().filter(|held| told.has(held.version)).collect()
         };
-        let stays = |held: &&Held| held.fingerprints().any(|root| self.staying.contains(&root));
+        let stays = |held: &&TrustVersion| held.fingerprints().any(|root| self.staying.contains(&root));
         if told.is_some_and(|told| has(told).iter().any(stays)) {
             return None;
         }

@@ -52,7 +52,7 @@ fn mandate(gateway: &str, issuer: KeyId) -> Mandate {
 fn stage(domain: Domain) -> Stage {
     let authorities = [authority(), authority()];
     let issuer = KeyId([7; 32]);
-    let version = |version: u64, authority: &Authority<Endpoint>, issuers: BTreeMap<KeyId, Timestamp>| Held {
+    let version = |version: u64, authority: &Authority<Endpoint>, issuers: BTreeMap<KeyId, Timestamp>| TrustVersion {
         version,
         roots: vec![authority.certificate().clone()],
         issuers,
@@ -122,7 +122,7 @@ fn retired(scene: &Scene) -> Vec<String> {
     told_by(scene, TrustStep::Retire { version: 1, early: false }, None)
 }
 
-fn told_by(scene: &Scene, step: TrustStep, brought: Option<&Held>) -> Vec<String> {
+fn told_by(scene: &Scene, step: TrustStep, brought: Option<&TrustVersion>) -> Vec<String> {
     let outcome = outcome(scene, step, brought).unwrap();
     outcome.breaks.iter().map(|it| format!("{} {}: {}", it.kind.word(), it.name, it.why)).collect()
 }
@@ -380,7 +380,7 @@ fn a_rollback_goes_on_with_the_same_roots_under_a_new_number() {
     }
     // Nobody has heard of version 3, and it is what they have.
     scene.members = vec![member("web-1", &[1, 2]), member("web-2", &[1]), member("web-3", &[2])];
-    let brought = Held { version: 3, ..scene.held[0].clone() };
+    let brought = TrustVersion { version: 3, ..scene.held[0].clone() };
     let step = TrustStep::Rollback { bundle: Digest([9; 32]), reverts: 2, grace: Seconds(0) };
     assert_eq!(
         told_by(&scene, step, Some(&brought)),
@@ -394,8 +394,11 @@ fn when_a_root_was_stolen_those_are_named_who_cannot_hear_of_it() {
     let old = Stance { trust: None, ..member("web-3", &[]) };
     let off = Stance { last_seen: Some(NOW - Seconds::DAY), ..member("web-2", &[1, 2]) };
     scene.members = vec![member("web-1", &[1, 2]), off, old];
-    let brought =
-        Held { version: 3, roots: vec![authority().certificate().clone()], issuers: [(KeyId([7; 32]), LATER)].into() };
+    let brought = TrustVersion {
+        version: 3,
+        roots: vec![authority().certificate().clone()],
+        issuers: [(KeyId([7; 32]), LATER)].into(),
+    };
     let told = told_by(&scene, TrustStep::Replace { bundle: Digest([9; 32]) }, Some(&brought));
     assert_eq!(
         told,

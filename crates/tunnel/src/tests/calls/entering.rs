@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use identity::principal::Principal;
 use manifest::stored::{Caller, Forward, Place as At, Socks, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::control::listener::ListenerId;
 use crate::control::order::TunnelConfig;
@@ -20,7 +20,11 @@ async fn at_beta(transport: Transport) -> (Org, House, House, LocalListeners<Dia
     let alice = org.principal("user", "alice");
     beta.state.svids.replace(&[org.svid(&beta.own, "beta"), org.svid(&alice, "beta")]).unwrap();
     let placed = Caller::Placed { principal: alice.clone(), at: vec![At::Node(node("beta"))] };
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let nobody = TcpSocket::new_v4().unwrap();
+    nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = nobody.local_addr().unwrap();
+    // Bound until the test ends, so that nobody else listens there.
+    std::mem::forget(nobody);
     alpha.allow("wiki", vec![placed.clone()]);
     alpha.offer("down", closed, vec![placed]);
     alpha.offer("secret", echo().await, Vec::new());

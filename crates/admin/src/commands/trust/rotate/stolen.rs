@@ -9,7 +9,7 @@ use identity::id::Digest;
 use identity::trust::{self, TrustStep};
 use operate::session::Unturned;
 use operate::trust::dependents::look;
-use operate::trust::dependents::{self, Break, Held};
+use operate::trust::dependents::{self, Break, TrustVersion};
 use operate::trust::issuers::ISSUER_LIFE;
 use operate::trust::stolen;
 use operate::trust::stolen::Spares;
@@ -72,7 +72,7 @@ async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<Strin
     let version = trust::next_version(&scene.head.trust, T::DOMAIN);
     let until = clock::now() + ISSUER_LIFE;
     let issuers = spares.ready.iter().map(|(_, key)| (key.id, until)).collect();
-    let new = Held { version, roots: Vec::new(), issuers };
+    let new = TrustVersion { version, roots: Vec::new(), issuers };
     let step = TrustStep::Replace { bundle: Digest([0; 32]) };
     let outcome = dependents::outcome(&scene, step, Some(&new)).map_err(|why| failed(Unturned::Step(why).into()))?;
     run.say(&Planned::of(&scene, step, &outcome).in_words());

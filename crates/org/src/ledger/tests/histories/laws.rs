@@ -15,7 +15,7 @@ use crate::ledger::entry::SignedEntry;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::{Leaves, State};
 use crate::ledger::ground::{Ground, frozen_ground, ground};
-use crate::ledger::heads::Held;
+use crate::ledger::heads::KnownHead;
 use crate::ledger::judge::Member;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, Signers};
@@ -54,7 +54,7 @@ impl History {
     fn look_at_shortened(&mut self, at: usize, mut dice: Dice) {
         let (whole, now) = (&self.replicas[at].1, day(self.now));
         let mut short = whole.clone();
-        let some: Vec<Digest> = short.heads.all().map(Held::digest).filter(|_| dice.below(3) > 0).collect();
+        let some: Vec<Digest> = short.heads.all().map(KnownHead::digest).filter(|_| dice.below(3) > 0).collect();
         short.heads.shorten(some.into_iter());
         for _ in 0..2 {
             for digest in short.wanting(&short.signers(now)) {
@@ -208,7 +208,7 @@ impl History {
             self.forged.contains(&digest) && envelope.signers_among(&others).is_empty()
         };
         let mut without = self.replicas[at].1.clone();
-        without.heads.retain(|head| matches!(head, Held::Whole(record) if !by_gone(&record.envelope)));
+        without.heads.retain(|head| matches!(head, KnownHead::Whole(record) if !by_gone(&record.envelope)));
         without.steps.retain(|_, step| !by_gone(&step.envelope));
         let steps: BTreeSet<Digest> = without.steps.keys().copied().collect();
         without.sights.retain(|digest, _| steps.contains(digest));

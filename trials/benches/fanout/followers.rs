@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 /// An agent's usual wait, and a tenth more or less.
 const WAIT: usize = 50;
 
-pub struct Crowd {
+pub struct Followers {
     /// How many are connected.
     pub count: usize,
     /// What the operator knew when they joined; each node goes on from there by itself.
@@ -44,7 +44,7 @@ pub async fn join(place: &Place, nodes: usize) -> Vec<(usize, Machine, Issued)> 
     machine::join_all(place, nodes, fleet::name).await
 }
 
-impl Crowd {
+impl Followers {
     pub async fn connect(place: &Place, joined: Vec<(usize, Machine, Issued)>) -> Self {
         let known = Thief::of(place).known();
         let (tell, events) = unbounded_channel();
@@ -69,10 +69,10 @@ impl Crowd {
             let tell: UnboundedSender<Event> = tell.clone();
             tasks.spawn(follower.follow(tell));
         }
-        let crowd = Self { count, known, ended: Vec::new(), busy: 0, names, events, _tasks: tasks };
+        let followers = Self { count, known, ended: Vec::new(), busy: 0, names, events, _tasks: tasks };
         // Each tells what it is, and waits.
-        crowd.settle(place, crowd.known.head.head.version).await;
-        crowd
+        followers.settle(place, followers.known.head.head.version).await;
+        followers
     }
 
     /// One that is still connected.

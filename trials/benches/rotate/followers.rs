@@ -28,7 +28,7 @@ pub const OFF: usize = 20;
 /// What is waited for in a node's word about its roots.
 pub type Goal = Box<dyn Fn(&TrustTold) -> bool>;
 
-pub struct Crowd {
+pub struct Followers {
     pub on: BTreeSet<usize>,
     pub off: BTreeMap<usize, Rooted>,
     pub busy: usize,
@@ -46,7 +46,7 @@ pub fn name(number: usize) -> String {
     format!("n-{number}")
 }
 
-impl Crowd {
+impl Followers {
     /// All have joined and said what they are; every twentieth went off again, the others wait for news.
     pub async fn gather(place: &Place, nodes: usize, spread: Duration) -> Self {
         let joined = join_all(place, nodes, name).await;
@@ -76,17 +76,17 @@ impl Crowd {
         }
         let (on, off, tasks) = (BTreeSet::new(), BTreeMap::new(), JoinSet::new());
         let (stumbles, came_home, returned) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        let mut crowd = Self { on, off, busy: 0, stumbles, came_home, returned, tell, events, tasks };
+        let mut followers = Self { on, off, busy: 0, stumbles, came_home, returned, tell, events, tasks };
         while let Some(visited) = visiting.join_next().await {
             let (node, visited) = visited.unwrap_or_else(|why| panic!("a node broke: {why}"));
             let rooted = visited.unwrap_or_else(|why| panic!("`{}` cannot come: {why}", name(node)));
             if node % OFF == OFF - 1 {
-                crowd.off.insert(node, rooted);
+                followers.off.insert(node, rooted);
             } else {
-                crowd.start(node, rooted);
+                followers.start(node, rooted);
             }
         }
-        crowd
+        followers
     }
 
     fn start(&mut self, node: usize, rooted: Rooted) {

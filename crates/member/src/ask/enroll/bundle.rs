@@ -1,0 +1,41 @@
+//! The bundle that somebody carried here: an age file, a text that holds no secret, or the sealed JSON of before.
+
+use ground::archive::text;
+use ground::passphrase::{NoPassphrase, Passphrase};
+use ground::sealed::{self, SealError};
+use org::invite::carried::{BUNDLE, JoinBundle};
+use org::invite::code::BadCode;
+use zeroize::Zeroizing;
+
+#[derive(Debug, thiserror::Error)]
+pub enum NoBundle {
+    #[error(transparent)]
+    Age(#[from] text::NotOpened),
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    #[error(transparent)]
+    Passphrase(#[from] NoPassphrase),
+    #[error("it is no bundle")]
+    NoText,
+    #[error(transparent)]
+    Code(#[from] BadCode),
+}
+
+/// Asks for a passphrase if it needs one.
+pub fn open(file: &[u8], ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>) -> Result<JoinBundle, NoBundle> {
+    let text = unsealed(file, ask)?;
+    Ok(std::str::from_utf8(&text).map_err(|_| NoBundle::NoText)?.parse()?)
+}
+
+fn unsealed(
+    file: &[u8],
+    ask: impl FnOnce() -> Result<Passphrase, NoPassphrase>,
+) -> Result<Zeroizing<Vec<u8>>, NoBundle> {
+    if text::is_sealed(file) {
+        return text::open(file, || Ok(ask()?));
+    }
+    if file.starts_with(BUNDLE.as_bytes()) {
+        return Ok(Zeroizing::new(file.to_vec()));
+    }
+    sealed::open(file, BUNDLE, || Ok(ask()?))
+}
