@@ -227,7 +227,7 @@ impl Common {
         let org = self.org(doing)?;
         let folder = OperatorFolder::at(&self.home(), &org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
+        let known = folder.known().during(doing)?;
         let keys =
             SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
         let session = self.begin(&org, Some(&keys), doing, false).await?;
@@ -249,7 +249,7 @@ impl Common {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = self.desk(org, keys, doing, own).await?;
         let begun = Box::pin(Session::begin(folder, desk)).await;
-        let mut session = begun.map_err(|why| failure(doing, &why))?;
+        let mut session = begun.during(doing)?;
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
         if let Some(trouble) = &session.copy_trouble {
@@ -266,7 +266,6 @@ impl Common {
 
     /// The gateway's folder, if nobody else has it open, else the gateway over the network.
     async fn desk(&self, org: &OrgName, keys: Option<&SignerKeys>, doing: &str, own: bool) -> Result<AnyDesk, Failure> {
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let gateway = GatewayFolder::at(&self.home(), org);
         if self.gateway.is_some() || !gateway.folder.exists() {
             let addresses = match &self.gateway {
@@ -287,15 +286,15 @@ impl Common {
                 Ok(open) => return Ok(AnyDesk::Local(Box::new(open))),
                 Err(GatewayError::Busy) => {}
                 Err(why) => {
-                    let failure = failed(&why);
+                    let failure = Failure::new(doing, &why);
                     return Err(match why.hint() {
                         Some(hint) => failure.hint(hint),
                         None => failure,
                     });
                 }
             }
-            if let Some(serving) = gateway.serving().map_err(|why| failed(&why))? {
-                let about = gateway.about().map_err(|why| failed(&why))?;
+            if let Some(serving) = gateway.serving().during(doing)? {
+                let about = gateway.about().during(doing)?;
                 let dial = Some(serving.dial());
                 let door =
                     about.addresses.into_iter().take(1).map(|address| GatewayAddress { address, dial }).collect();
@@ -316,7 +315,7 @@ impl Common {
     /// Everywhere that a gateway may be, the first one first.
     fn everywhere(&self, org: &OrgName, doing: &str) -> Result<Vec<Address>, Failure> {
         let (folder, known) = self.operator(org, doing)?;
-        let memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
+        let memory = folder.memory().during(doing)?;
         let mut all = known.head.head.gateway_addresses(clock::now());
         all.extend(memory.gateways.into_iter().filter(|address| !all.contains(address)).collect::<Vec<_>>());
         Ok(all)
@@ -334,14 +333,14 @@ impl Common {
         // A home without an operator only looks at its own.
         let Ok(known) = OperatorFolder::at(&self.home(), org).known() else { return Ok(None) };
         let (head, now) = (&known.head.head, clock::now());
-        let about = local.about().map_err(|why| Failure::new(doing, &why))?;
+        let about = local.about().during(doing)?;
         let others = head.mandates.iter().filter(|mandate| mandate.gateway != about.node && mandate.is_active(now));
         let mut doors: Vec<GatewayAddress> =
             others.flat_map(|mandate| mandate.addresses.iter().cloned().map(GatewayAddress::from)).collect();
         if doors.is_empty() || own {
             return Ok(None);
         }
-        let serving = local.serving().map_err(|why| Failure::new(doing, &why))?;
+        let serving = local.serving().during(doing)?;
         if let Some(serving) = serving.filter(|_| head.active_mandate(&about.node, now).is_some()) {
             let dial = Some(serving.dial());
             let own = about.addresses.into_iter().take(1).map(|address| GatewayAddress { address, dial });
@@ -370,13 +369,11 @@ impl Common {
         doors: Vec<GatewayAddress>,
         doing: &str,
     ) -> Result<AnyDesk, Failure> {
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let folder = OperatorFolder::at(&self.home(), org);
         let opened =
             if keys.is_none() { Some(self.keys(org, doing).map_err(|why| why.exit(Exit::Usage))?) } else { None };
         let keys = keys.or(opened.as_ref());
-        let (known, memory) =
-            (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
+        let (known, memory) = (folder.known().during(doing)?, folder.memory().during(doing)?);
         let at_hand = keys.map(SignerKeys::at_hand).unwrap_or_default();
         let roots = folder.endpoint_roots(&known);
         let desk = Box::pin(RemoteDesk::connect(doors, roots, known.clone(), memory.tip, at_hand)).await;
@@ -384,17 +381,20 @@ impl Common {
             && let Some(noticed) = known.heed(source, clock::now())
         {
             // A recovery took effect unseen by this home, which counts from now on.
-            let locked = folder.lock_files().map_err(|why| failed(&why))?;
-            folder.keep_known(noticed, &locked).map_err(|why| failed(&why))?;
+            let locked = folder.lock_files().during(doing)?;
+            folder.keep_known(noticed, &locked).during(doing)?;
         }
         let desk = desk.map_err(|why| {
             if let CallError::Knowledge { source: BadKnowledge::Head(_), .. } = &why {
-                return failed(&why).exit(Exit::Refused).hint(BEHIND);
+                return Failure::new(doing, &why).exit(Exit::Refused).hint(BEHIND);
             }
             if let CallError::Knowledge { source: BadKnowledge::RecoveryWaits { .. }, .. } = &why {
-                return failed(&why).exit(Exit::Refused).hint("this home counts from now on: run it again then");
+                return Failure::new(doing, &why)
+                    .exit(Exit::Refused)
+                    .hint("this home counts from now on: run it again then");
             }
-            failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
+            Failure::new(doing, &why)
+                .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
         Ok(AnyDesk::Remote(Box::new(desk)))
     }

@@ -14,14 +14,14 @@ use identity::time::{Seconds, Timestamp};
 use keys::{Opening, Sealing};
 use operate::backup::{BackupError, Contents};
 use serde::Serialize;
-use terminal::failure::{During, Exit, Failure};
+use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 use terminal::table::{or_dash, table};
 
 use crate::backup::check::{self, CheckError, OpenInvite, Report};
 use crate::backup::make::{self, MakeError};
 use crate::backup::restore::{self, Half, RestoreError};
-use crate::home::Common;
+use crate::home::{Common, During};
 
 #[derive(Debug, Subcommand)]
 pub enum BackupCommand {

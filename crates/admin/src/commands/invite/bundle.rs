@@ -140,15 +140,14 @@ impl Issue {
         let doing = format!("could not issue a bundle for `{}`", self.name);
         let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{}.bundle", self.name)));
         check_free(&out, &doing)?;
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(&doing, why);
         let drawn = match (&self.bundle_passphrase_file, self.ask) {
-            (None, false) => Some(draw().map_err(|why| failed(&why))?),
+            (None, false) => Some(draw().during(&doing)?),
             _ => None,
         };
         let passphrase = match (&drawn, &self.bundle_passphrase_file) {
             (Some(drawn), _) => Passphrase::new(drawn.to_string()),
-            (None, Some(path)) => Passphrase::from_file(path).map_err(|why| failed(&why))?,
-            (None, None) => Passphrase::ask_new("passphrase for the bundle").map_err(|why| failed(&why))?,
+            (None, Some(path)) => Passphrase::from_file(path).during(&doing)?,
+            (None, None) => Passphrase::ask_new("passphrase for the bundle").during(&doing)?,
         };
         let wish = self.bounds.wish(&self.name, InviteChoice::Bundle, &doing)?;
         let told = make(common, (&self.name, &wish), (&out, Some(&passphrase)), &doing).await?;
@@ -179,7 +178,7 @@ async fn make(
     let pending = leave(common, doing, &session.known, &made)?;
     let (invite, code) = made.what;
     let text = JoinBundle { code, name: name.clone() }.encode();
-    let sealed = sealed::seal(text.as_bytes(), BUNDLE, passphrase).map_err(|why| Failure::new(doing, &why))?;
+    let sealed = sealed::seal(text.as_bytes(), BUNDLE, passphrase).during(doing)?;
     write_new(out, &sealed, doing)?;
     Ok(Told {
         name: name.to_string(),
@@ -219,7 +218,7 @@ impl Sign {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not sign `{}`", self.request.display());
         check_free(&self.out, &doing)?;
-        let bytes = file::read(&self.request).map_err(|why| Failure::new(&doing, &why))?;
+        let bytes = file::read(&self.request).during(&doing)?;
         let hint = "have the machine make it again: freehold-node csr";
         let bad = |why: String| Failure::refused(&doing, why).hint(hint);
         let envelope: Envelope = serde_json::from_slice(&bytes).map_err(|_| bad("it is no request".to_owned()))?;

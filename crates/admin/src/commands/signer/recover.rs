@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 
 use crate::commands::signer::find_or_make_key;
 use crate::found::recovery;
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::local::AnyDesk;
 use crate::waiting::{Left, foretell, leave, told};
 
@@ -114,7 +114,7 @@ impl Recover {
             Some(begun) => begun,
             None => self.begin(common, &folder, &known, doing)?,
         };
-        let due_at = recover::begin(&mut desk, &recovery).await.map_err(|why| failure(doing, &why))?;
+        let due_at = recover::begin(&mut desk, &recovery).await.during(doing)?;
         drop(desk);
         if clock::now() < due_at {
             if !self.wait {
@@ -128,27 +128,26 @@ impl Recover {
 
     /// This home as it is, or made from a card, or from the gateway's folder beside it.
     fn home(&self, common: &Common, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         if let Some(path) = &self.card {
-            let (known, gateways) = Card::read(path).map_err(|why| failed(&why))?;
+            let (known, gateways) = Card::read(path).during(doing)?;
             let folder = OperatorFolder::at(&common.home(), &known.founding.record.name);
             if !folder.path("known.json").exists() {
-                card::settle(&folder, &known, gateways).map_err(|why| failed(&why))?;
+                card::settle(&folder, &known, gateways).during(doing)?;
             }
         }
         let org = common.org(doing).map_err(|why| why.hint("start from the org's card: --card FILE"))?;
         let folder = OperatorFolder::at(&common.home(), &org);
         if !folder.path("known.json").exists() {
             let gateway = GatewayFolder::at(&common.home(), &org);
-            let state = Ledger::glance(&gateway.path("ledger.db")).map_err(|why| failed(&why))?;
-            let founding = org::founding::Founding::open(state.founding.clone()).map_err(|why| failed(&why))?;
+            let state = Ledger::glance(&gateway.path("ledger.db")).during(doing)?;
+            let founding = org::founding::Founding::open(state.founding.clone()).during(doing)?;
             let head = state.head().map(|head| head.envelope.clone());
             let head = head.ok_or_else(|| Failure::failed(doing, "the gateway's ledger has no head"))?;
-            let known = Known::new(founding, &state.signer_chain(1), &head).map_err(|why| failed(&why))?;
-            let about = gateway.about().map_err(|why| failed(&why))?;
-            card::settle(&folder, &known, about.addresses).map_err(|why| failed(&why))?;
+            let known = Known::new(founding, &state.signer_chain(1), &head).during(doing)?;
+            let about = gateway.about().during(doing)?;
+            card::settle(&folder, &known, about.addresses).during(doing)?;
         }
-        let known = folder.known().map_err(|why| failed(&why))?;
+        let known = folder.known().during(doing)?;
         Ok((folder, known))
     }
 
@@ -180,13 +179,13 @@ impl Recover {
         let key = find_or_make_key(common, (folder, known), &name, self.unprotected, doing)?;
         let mut signers = vec![Signer { name, key }];
         signers.extend(self.others.iter().cloned());
-        let quorum = Quorum::new(self.threshold, signers).map_err(|why| Failure::new(doing, &why))?;
-        let recovery = recover::draft(known, quorum, &phrases, clock::now()).map_err(|why| failure(doing, &why))?;
+        let quorum = Quorum::new(self.threshold, signers).during(doing)?;
+        let recovery = recover::draft(known, quorum, &phrases, clock::now()).during(doing)?;
         let noticed = known.notice(&recovery, clock::now());
         if let Some(noticed) = noticed {
             keep(folder, noticed, doing)?;
         }
-        let step = SignerStep::read(known.org(), &recovery).map_err(|why| Failure::new(doing, &why))?;
+        let step = SignerStep::read(known.org(), &recovery).during(doing)?;
         Ok((recovery, step.to))
     }
 
@@ -209,7 +208,7 @@ impl Recover {
             Ok(keys.len())
         };
         if let Some(path) = &self.phrases_file {
-            let text = file::read_secret(path).map_err(|why| Failure::new(doing, &why))?;
+            let text = file::read_secret(path).during(doing)?;
             let text = Zeroizing::new(String::from_utf8_lossy(&text).into_owned());
             for line in text.lines().filter(|line| !line.trim().is_empty()) {
                 take(line)?;
@@ -222,7 +221,7 @@ impl Recover {
             let mut count = 0;
             while count < quorum.threshold() {
                 let prompt = format!("recovery phrase ({} of {})", count + 1, quorum.threshold());
-                let words = ground::passphrase::Passphrase::ask(&prompt).map_err(|why| Failure::new(doing, &why))?;
+                let words = ground::passphrase::Passphrase::ask(&prompt).during(doing)?;
                 count = take(&String::from_utf8_lossy(words.bytes()))?;
             }
         }
@@ -235,7 +234,7 @@ impl Recover {
 
     async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
         let (mut session, keys) = common.signing_session_with_all(doing).await?;
-        let made = recover::finish(&mut session, &keys, recovery).await.map_err(|why| failure(doing, &why))?;
+        let made = recover::finish(&mut session, &keys, recovery).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let result = Told {
             state: if pending.waiting().is_some() { "pending" } else { "done" },
@@ -285,14 +284,14 @@ async fn learn(desk: &AnyDesk, (folder, known): (&OperatorFolder, Known), doing:
         Err(BadKnowledge::RecoveryWaits { .. }) => return Ok(known),
         // This is what it is for.
         Err(why @ BadKnowledge::Frozen { .. }) => known.heed(&why, clock::now()).unwrap_or_else(|| known.clone()),
-        newest => newest.map_err(|why| Failure::new(doing, &why))?,
+        newest => newest.during(doing)?,
     };
     if newest.says_more_than(&known) { keep(folder, newest, doing) } else { Ok(newest) }
 }
 
 fn keep(folder: &OperatorFolder, known: Known, doing: &str) -> Result<Known, Failure> {
-    let locked = folder.lock_files().map_err(|why| Failure::new(doing, &why))?;
-    folder.keep_known(known, &locked).map_err(|why| Failure::new(doing, &why))
+    let locked = folder.lock_files().during(doing)?;
+    folder.keep_known(known, &locked).during(doing)
 }
 
 fn names_of(set: &SignerSet) -> Vec<String> {
@@ -364,7 +363,7 @@ async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
     foretell(common, &mut session, yes, |session, now| Ok(signer::draft(session, &Change::Keep, None, now)?.roll()))
         .await;
     confirm(yes, doing, "Stop it? The signers stay as they are.")?;
-    let made = signer::change(&mut session, &keys, &Change::Keep, None).await.map_err(|why| failure(doing, &why))?;
+    let made = signer::change(&mut session, &keys, &Change::Keep, None).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
     let result = Told {
         state: if pending.waiting().is_some() { "pending" } else { "cancelled" },

@@ -15,7 +15,7 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::audit;
 use operate::key::SignerKeys;
-use operate::session::{Session, Unturned};
+use operate::session::Session;
 use operate::trust::adopted;
 use operate::trust::dependents;
 use operate::trust::dependents::look;
@@ -31,7 +31,7 @@ use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::commands::trust::rollback;
-use crate::home::{Common, During, failure};
+use crate::home::{Common, During};
 use crate::rooting::next_root;
 use crate::waiting::{Left, Waiting, leave};
 
@@ -181,7 +181,7 @@ impl Run<'_> {
             return Ok(());
         }
         let stances = adopted::stances(&mut self.session).await.during(&self.doing)?;
-        stances.check_names(&anyway).map_err(|why| failure(&self.doing, &why.into()))
+        stances.check_names(&anyway).during(&self.doing)
     }
 
     /// The next step from wherever the head stands.
@@ -272,7 +272,7 @@ impl Run<'_> {
         let wish = RetireWish { domain: T::DOMAIN, version, early: false, waived: Vec::new() };
         let scene = look::scene(&mut self.session, T::DOMAIN).await.during(&self.doing)?;
         let outcome = dependents::outcome(&scene, wish.step(), None);
-        let outcome = outcome.map_err(|why| failure(&self.doing, &Unturned::Step(why).into()))?;
+        let outcome = outcome.during(&self.doing)?;
         if !outcome.breaks.is_empty() {
             self.told.missing = outcome.breaks.iter().map(|it| format!("{}: {}", it.in_words(), it.why)).collect();
             return Ok(Then::Wait(format!("somebody would break if version {version} were trusted no more")));

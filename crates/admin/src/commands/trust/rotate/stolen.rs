@@ -62,11 +62,10 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
 
 /// Shows what would break; gives back how the ledger names it.
 async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<String>, Failure> {
-    let failed = |why: operate::session::OperateError| failure(&run.doing, &why);
-    let mut scene = look::scene(&mut run.session, T::DOMAIN).await.map_err(failed)?;
+    let mut scene = look::scene(&mut run.session, T::DOMAIN).await.during(&run.doing)?;
     let spares = Spares::of(&scene.head, known.issuing(), T::DOMAIN, clock::now());
     if spares.ready.is_empty() {
-        return Err(failed(Unturned::NoSpare.into()));
+        return Err(failure(&run.doing, &Unturned::NoSpare));
     }
     spares.move_mandates(&mut scene.head.mandates, T::DOMAIN);
     let version = trust::next_version(&scene.head.trust, T::DOMAIN);
@@ -74,7 +73,7 @@ async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<Strin
     let issuers = spares.ready.iter().map(|(_, key)| (key.id, until)).collect();
     let new = Held { version, roots: Vec::new(), issuers };
     let step = TrustStep::Replace { bundle: Digest([0; 32]) };
-    let outcome = dependents::outcome(&scene, step, Some(&new)).map_err(|why| failed(Unturned::Step(why).into()))?;
+    let outcome = dependents::outcome(&scene, step, Some(&new)).during(&run.doing)?;
     run.say(&Planned::of(&scene, step, &outcome).in_words());
     run.say(match T::DOMAIN {
         identity::bundle::Domain::Identity => {

@@ -70,7 +70,7 @@ async fn until(run: &mut Run<'_>, look: impl Fn(&Stances) -> (String, Vec<String
     let mut stances = adopted::stances(&mut run.session).await.during(&run.doing)?;
     let (mut bar, mut failures) = (Bar::new(run.common.json), 0);
     // Whoever interrupts the wait is told where it stands, as if it were over.
-    let mut stop = stop_signal().map_err(|why| Failure::new(&run.doing, &why))?;
+    let mut stop = stop_signal().during(&run.doing)?;
     loop {
         let (done, rest) = look(&stances);
         let ended = rest.is_empty() || clock::now() >= over || *stop.borrow();
