@@ -7,6 +7,7 @@ pub(crate) mod child;
 pub(crate) mod hear;
 pub(crate) mod meet;
 pub(crate) mod listens;
+pub(crate) mod account;
 pub(crate) mod attend;
 pub(crate) mod supervise;
 
