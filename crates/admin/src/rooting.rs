@@ -50,7 +50,8 @@ pub fn certify_lacking(
     common: &Common,
     session: &Session,
     folder: Option<PathBuf>,
-    (gateway, papers): (&NodeName, &mut Papers),
+    gateway: &NodeName,
+    papers: &mut Papers,
     doing: &str,
 ) -> Result<(), Failure> {
     let (ring, now) = (Keyring::new(common, session, folder), clock::now());
@@ -67,10 +68,11 @@ pub fn certify_new(
     common: &Common,
     session: &Session,
     folder: Option<PathBuf>,
-    (gateway, papers): (&NodeName, &mut Papers),
+    gateway: &NodeName,
+    papers: &mut Papers,
     doing: &str,
 ) -> Result<Vec<TrustLine>, Failure> {
-    certify_lacking(common, session, folder.clone(), (gateway, papers), doing)?;
+    certify_lacking(common, session, folder.clone(), gateway, papers, doing)?;
     let absent = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
     match absent.iter().find(|line| line.state == TrustState::Active) {
         Some(TrustLine { domain, .. }) => {

@@ -272,9 +272,9 @@ impl Common {
                 Some(address) => vec![address.clone()],
                 None => self.everywhere(org, doing)?,
             };
-            return self.remote((org, keys), addresses.into_iter().map(GatewayAddress::from).collect(), doing).await;
+            return self.remote(org, keys, addresses.into_iter().map(GatewayAddress::from).collect(), doing).await;
         }
-        if let Some(desk) = self.elsewhere((org, keys), &gateway, doing, own).await? {
+        if let Some(desk) = self.elsewhere(org, keys, &gateway, doing, own).await? {
             return Ok(desk);
         }
         let mut last = Failure::failed(doing, "another process holds the gateway's folder and does not serve")
@@ -298,7 +298,7 @@ impl Common {
                 let dial = Some(serving.dial());
                 let door =
                     about.addresses.into_iter().take(1).map(|address| GatewayAddress { address, dial }).collect();
-                match self.remote((org, keys), door, doing).await {
+                match self.remote(org, keys, door, doing).await {
                     Ok(desk) => return Ok(desk),
                     // The file may be a killed gateway's, and the lock another command's.
                     Err(why) if why.exit == Exit::Failed => last = why,
@@ -325,7 +325,8 @@ impl Common {
     /// would reach the others only when this one serves.
     async fn elsewhere(
         &self,
-        (org, keys): (&OrgName, Option<&SignerKeys>),
+        org: &OrgName,
+        keys: Option<&SignerKeys>,
         local: &GatewayFolder,
         doing: &str,
         own: bool,
@@ -349,7 +350,7 @@ impl Common {
         }
         let mut last = None;
         for door in doors {
-            match self.remote((org, keys), vec![door], doing).await {
+            match self.remote(org, keys, vec![door], doing).await {
                 Ok(desk) => return Ok(Some(desk)),
                 Err(why) if why.exit == Exit::Usage => return Err(why),
                 Err(why) => last = Some(why),
@@ -365,7 +366,8 @@ impl Common {
 
     pub async fn remote(
         &self,
-        (org, keys): (&OrgName, Option<&SignerKeys>),
+        org: &OrgName,
+        keys: Option<&SignerKeys>,
         doors: Vec<GatewayAddress>,
         doing: &str,
     ) -> Result<AnyDesk, Failure> {

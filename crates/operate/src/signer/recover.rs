@@ -13,7 +13,7 @@ use wire::known::Known;
 
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::BadPending;
-use crate::session::{Desk, DeskError, Made, OperateError, Result, Session, Unsigned, Unwise};
+use crate::session::{Aim, Desk, DeskError, Made, OperateError, Result, Session, Unsigned, Unwise};
 
 /// The first head of the new signers, and the machines that it lists since the lost ones had let them in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub async fn finish(session: &mut Session, keys: &SignerKeys, recovery: &Envelop
         .publish(keys, |session, now| {
             let taken_over = session.state()?.replica.left_by_the_set_before(now);
             let wish = Wish { list: taken_over.values().copied().collect(), ..Wish::default() };
-            let next = session.next_head(now, (Cause::SignersInstall, wish), |_| {})?;
+            let next = session.next_head(now, Aim::new(Cause::SignersInstall, wish), |_| {})?;
             let what = Recovered { head: next.head.version, taken_over: taken_over.into_keys().collect() };
             Ok(Unsigned { objects: vec![recovery.clone()], next: Some(next), what })
         })

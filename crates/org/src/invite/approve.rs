@@ -74,7 +74,8 @@ impl Approved {
     /// As many signers of the set as the invite asks for must have signed.
     pub fn check(
         envelope: &Envelope,
-        (invite, claim): (&Invite, Digest),
+        invite: &Invite,
+        claim: Digest,
         name: &NodeName,
         at: Timestamp,
         signers: &SignerSet,

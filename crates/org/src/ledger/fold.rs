@@ -119,6 +119,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     let mut known = Known::default();
     let mut claimed = Vec::new();
     let listed = holdings.leaves.into_iter().flat_map(BTreeMap::values).map(|leaf| leaf.admission).collect();
+    let around = Around { ground, objects: holdings.objects, listed: &listed };
     for (voice, entries) in holdings.chains {
         let record = ground.head().and_then(|head| head.record.get(voice).copied());
         let chain = Chain::of(entries, record);
@@ -127,7 +128,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         state.forks.extend(chain.forked_at.filter(|_| open).map(|seq| (*voice, seq)));
         let end = chain.end(record).filter(|end| entries.values().all(|written| written.seq <= end.seq));
         state.ends.extend(end.map(|end| (*voice, end)));
-        known.read((ground, holdings.objects, &listed), (*voice, entries), &chain, &mut claimed);
+        known.read(around, *voice, entries, &chain, &mut claimed);
         state.joined.extend(chain.recorded.iter().chain(&chain.tail).filter_map(|written| joined(written)));
     }
     known.denied = Some(holdings.denied);
@@ -143,8 +144,8 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     };
     known.names = leaves.values().map(|leaf| (leaf.node_key, leaf.name.clone())).collect();
     list(&mut state, ground, leaves, &known);
-    admit(&mut state, ground, leaves, (&known, &claimed));
-    state.handed = handed(&state, ground, leaves, (&known, &claimed));
+    admit(&mut state, ground, leaves, &known, &claimed);
+    state.handed = handed(&state, ground, leaves, &known, &claimed);
     state.left = known.left;
     (state.spent, state.whole, state.listed) = (known.spent, known.whole, known.names);
     state
@@ -171,7 +172,7 @@ fn list(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>) 
 }
 
 /// Whom gateways let in since.
-fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): (&Known<'_>, &[Claimed<'_>])) {
+fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>, claimed: &[Claimed<'_>]) {
     let mut counting: Vec<(&Claimed<'_>, &Evidence, Member)> = Vec::new();
     for it in claimed {
         let verdict = match it.evidence() {
@@ -181,7 +182,7 @@ fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): 
                 _ if ground.revoked.node_keys.contains(&evidence.key()) => Err(NotMember::Revoked.into()),
                 _ => Err(Why::Passed),
             },
-            Ok(evidence) => considered(state, ground, leaves, (known, evidence)).map(|member| (evidence, member)),
+            Ok(evidence) => considered(state, ground, leaves, known, evidence).map(|member| (evidence, member)),
         };
         match verdict {
             Ok((_, Member::Listed)) => {}
@@ -215,7 +216,8 @@ fn considered(
     state: &State,
     ground: &Ground,
     leaves: &Leaves,
-    (known, evidence): (&Known<'_>, &Evidence),
+    known: &Known<'_>,
+    evidence: &Evidence,
 ) -> Result<Member, Why> {
     let name = &evidence.claim.name;
     let place = match (state.head, leaves.get(name)) {
@@ -235,7 +237,8 @@ fn handed(
     state: &State,
     ground: &Ground,
     leaves: &Leaves,
-    (known, claimed): (&Known<'_>, &[Claimed<'_>]),
+    known: &Known<'_>,
+    claimed: &[Claimed<'_>],
 ) -> BTreeMap<NodeName, Admitted> {
     let mut heirs: BTreeMap<NodeName, BTreeMap<Digest, Admitted>> = BTreeMap::new();
     for it in claimed.iter().filter(|it| !it.recorded) {
@@ -278,6 +281,15 @@ impl Claimed<'_> {
     }
 }
 
+/// What is known before the chains are read.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    ground: &'a Ground,
+    objects: &'a BTreeMap<Digest, Envelope>,
+    /// Admissions that a leaf names.
+    listed: &'a BTreeSet<Digest>,
+}
+
 /// What the chains say, for the judge.
 #[derive(Default)]
 struct Known<'a> {
@@ -293,8 +305,9 @@ struct Known<'a> {
 impl Known<'_> {
     fn read<'c>(
         &mut self,
-        (ground, objects, listed): (&Ground, &BTreeMap<Digest, Envelope>, &BTreeSet<Digest>),
-        (voice, entries): (PublicKey, &'c Entries),
+        Around { ground, objects, listed }: Around<'_>,
+        voice: PublicKey,
+        entries: &'c Entries,
         chain: &Chain<'c>,
         claimed: &mut Vec<Claimed<'c>>,
     ) {

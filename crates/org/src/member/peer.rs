@@ -110,14 +110,14 @@ impl Peer {
         let is_named = matches!(&stands, Stands::Leaf(leaf) if leaf.node_key == is.node_key.digest());
         let admission = presented.admission.as_ref().filter(|_| !is_named);
         let evidence = admission.map(|envelope| evidence(envelope, company)).transpose()?;
-        let member = judged(&is, (&stands, by), evidence.as_ref(), company)?;
+        let member = judged(&is, &stands, by, evidence.as_ref(), company)?;
         Ok(Self { svid: svid.clone(), is, stands, by, evidence, member })
     }
 
     /// May it ask for something new, by what is known now?
     pub fn check(&self, company: Company<'_>) -> Result<(), NotAPeer> {
         self.svid.believe(company.standard, company.now)?;
-        judged(&self.is, (&self.stands, self.by), self.evidence.as_ref(), company).map(drop)
+        judged(&self.is, &self.stands, self.by, self.evidence.as_ref(), company).map(drop)
     }
 
     /// Does the map of this very head name its key?
@@ -160,7 +160,8 @@ impl Peer {
 
 fn judged(
     is: &BelievedSvid,
-    (stands, by): (&Stands, Digest),
+    stands: &Stands,
+    by: Digest,
     evidence: Option<&Evidence>,
     company: Company<'_>,
 ) -> Result<Member, NotAPeer> {

@@ -51,7 +51,7 @@ impl State {
             envelope.kind() != Waiver::KIND || counts::<Waiver>(envelope, &self.judged.ground).is_ok()
         };
         let holds = |envelope: &&Envelope| {
-            Approved::check(envelope, (invite, claim), name, at, signers).is_some() && stands(envelope)
+            Approved::check(envelope, invite, claim, name, at, signers).is_some() && stands(envelope)
         };
         said.into_iter().chain(self.open_waivers()).find(holds)
     }

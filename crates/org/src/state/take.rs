@@ -68,7 +68,7 @@ impl State {
     }
 
     /// The map with this root, which whoever read it has checked. Others are forgotten.
-    pub fn take_map(&mut self, root: Digest, (leaves, classes): (Leaves, Vec<ClassLeaf>)) {
+    pub fn take_map(&mut self, root: Digest, leaves: Leaves, classes: Vec<ClassLeaf>) {
         self.replica.maps = BTreeMap::from([(root, leaves)]);
         self.replica.classes = BTreeMap::from([(root, classes)]);
     }

@@ -135,7 +135,7 @@ impl TrustSnapshot {
     /// What is known once these news are taken in, if they say something new. An error says why they do not hold, and then
     /// nothing that came with them is new either.
     pub(crate) fn with(&self, news: &News, now: Timestamp) -> Result<Option<(Known, Suspensions)>, BadKnowledge> {
-        let told = self.known.told((&news.signers, news.head.as_ref()), &news.rivals, now);
+        let told = self.known.told(&news.signers, news.head.as_ref(), &news.rivals, now);
         let (known, why) = match told {
             Ok(known) => (known, None),
             Err(why) => (self.rest_of(news, &why, now), Some(why)),

@@ -131,7 +131,7 @@ impl Add {
         .await;
         confirm(self.yes, doing, "Make it a gateway?")?;
         let mut papers = gateway::papers::requested(&mut session, &checked).await.during(doing)?;
-        let absent = certify_new(common, &session, self.roots, (&mandate.gateway, &mut papers), doing)?;
+        let absent = certify_new(common, &session, self.roots, &mandate.gateway, &mut papers, doing)?;
         for line in absent.iter().filter(|_| !common.json) {
             eprintln!("{}", without_root(&mandate.gateway, line));
         }
@@ -238,7 +238,7 @@ impl List {
             .mandates
             .iter()
             .enumerate()
-            .map(|(nth, it)| row(&session, nth == 0, it, (&peers, &nodes)))
+            .map(|(nth, it)| row(&session, nth == 0, it, &peers, &nodes))
             .collect();
         show(common.json, &gateways, || {
             let cells = |it: &GatewayTold| {
@@ -260,7 +260,7 @@ impl List {
     }
 }
 
-fn row(session: &Session, first: bool, mandate: &Mandate, (peers, nodes): (&[PeerView], &[NodeView])) -> GatewayTold {
+fn row(session: &Session, first: bool, mandate: &Mandate, peers: &[PeerView], nodes: &[NodeView]) -> GatewayTold {
     let now = clock::now();
     let asked = mandate.gateway == session.survey.gateway;
     let peer = peers.iter().find(|peer| peer.gateway == mandate.gateway);
@@ -331,7 +331,7 @@ impl Move {
         let mut not_yet = Vec::new();
         if pending.waiting().is_none() {
             let wait = if self.no_wait { Seconds(0) } else { self.wait };
-            not_yet = watch(&mut session, (made.what.version, wait), common.json, &doing).await?;
+            not_yet = watch(&mut session, made.what.version, wait, common.json, &doing).await?;
         }
         let not_yet = not_yet.iter().map(ToString::to_string).collect();
         let result = Moved { gateway: self.node.to_string(), head: made.what.version, not_yet, pending };
@@ -355,7 +355,8 @@ impl Move {
 /// Waits until every node has said that it has the head; those who have not.
 async fn watch(
     session: &mut Session,
-    (version, wait): (u64, Seconds),
+    version: u64,
+    wait: Seconds,
     quiet: bool,
     doing: &str,
 ) -> Result<Vec<NodeName>, Failure> {

@@ -68,7 +68,7 @@ impl Renew {
         let before = lacking(&papers);
         let mut grant = None;
         if !before.is_empty() {
-            certify_lacking(common, &session, self.roots.clone(), (&self.node, &mut papers), &doing)?;
+            certify_lacking(common, &session, self.roots.clone(), &self.node, &mut papers, &doing)?;
         }
         let uncertified = lacking(&papers);
         let certified: Vec<_> = before.into_iter().filter(|version| !uncertified.contains(version)).collect();

@@ -150,7 +150,7 @@ impl Issue {
             (None, None) => Passphrase::ask_new("passphrase for the bundle").during(&doing)?,
         };
         let wish = self.bounds.wish(&self.name, InviteChoice::Bundle, &doing)?;
-        let told = make(common, (&self.name, &wish), (&out, Some(&passphrase)), &doing).await?;
+        let told = make(common, &self.name, &wish, &out, Some(&passphrase), &doing).await?;
         let told = Told { passphrase: drawn.map(|drawn| drawn.to_string()), ..told };
         show(common.json, &told, || told.in_words());
         Ok(())
@@ -169,8 +169,10 @@ fn draw() -> Result<Zeroizing<String>, ground::random::NoRandomness> {
 /// Makes the invite, and then the file.
 async fn make(
     common: &Common,
-    (name, wish): (&NodeName, &InviteWish),
-    (out, passphrase): (&Path, Option<&Passphrase>),
+    name: &NodeName,
+    wish: &InviteWish,
+    out: &Path,
+    passphrase: Option<&Passphrase>,
     doing: &str,
 ) -> Result<Told, Failure> {
     let (mut session, keys) = common.signing_session(doing).await?;
@@ -229,7 +231,7 @@ impl Sign {
         }
         confirm(self.yes, &doing, "Let this machine in?")?;
         let wish = self.bounds.wish(&name, InviteChoice::Machine(request.node_key), &doing)?;
-        let told = make(common, (&name, &wish), (&self.out, None), &doing).await?;
+        let told = make(common, &name, &wish, &self.out, None, &doing).await?;
         show(common.json, &told, || told.in_words());
         Ok(())
     }

@@ -119,7 +119,7 @@ impl New {
                 (folder, known)
             }
         };
-        let key = find_or_make_key(common, (&folder, &known), &self.name, self.unprotected, &doing)?;
+        let key = find_or_make_key(common, &folder, &known, &self.name, self.unprotected, &doing)?;
         let told = Made {
             org: known.founding.record.name.to_string(),
             org_id: known.org().to_string(),
@@ -146,7 +146,8 @@ fn known_here(common: &Common, doing: &str) -> Result<(OperatorFolder, Known), F
 /// The key of somebody who is no signer yet: the one that an earlier run left here, or a new one.
 pub fn find_or_make_key(
     common: &Common,
-    (folder, known): (&OperatorFolder, &Known),
+    folder: &OperatorFolder,
+    known: &Known,
     name: &SignerName,
     unprotected: bool,
     doing: &str,
@@ -183,9 +184,11 @@ fn make_key(
 
 /// Notes where a token's key is; never in the place of another.
 fn use_token(
-    (folder, known): (&OperatorFolder, &Known),
+    folder: &OperatorFolder,
+    known: &Known,
     name: &SignerName,
-    (uri, generate): (&TokenUri, bool),
+    uri: &TokenUri,
+    generate: bool,
     doing: &str,
 ) -> Result<PublicKey, Failure> {
     if folder.tokens_here().contains(name) && !was_signer(known, name) {
@@ -234,11 +237,11 @@ impl Source {
             (Some(_), _) => Err(Failure::usage(doing, "a signer's key is an Ed25519 key")),
             (None, Some(uri)) => {
                 let (folder, known) = known_here(common, doing)?;
-                use_token((&folder, &known), name, (uri, self.generate), doing)
+                use_token(&folder, &known, name, uri, self.generate, doing)
             }
             (None, None) => {
                 let (folder, known) = known_here(common, doing)?;
-                find_or_make_key(common, (&folder, &known), name, self.unprotected, doing)
+                find_or_make_key(common, &folder, &known, name, self.unprotected, doing)
             }
         }
     }

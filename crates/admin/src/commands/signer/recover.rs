@@ -105,7 +105,7 @@ impl Recover {
         }
         let (folder, known) = self.home(common, doing)?;
         let mut desk = common.recovering_desk(&known.founding.record.name, doing).await?;
-        let known = learn(&desk, (&folder, known), doing).await?;
+        let known = learn(&desk, &folder, known, doing).await?;
         let (recovery, set) = match own_recovery(&folder, &known) {
             Some((_, set)) if self.signer.as_ref().is_some_and(|name| set.quorum.key_of(name).is_none()) => {
                 let why = format!("a recovery for {} was begun from this home already", names_of(&set).join(", "));
@@ -118,7 +118,7 @@ impl Recover {
         drop(desk);
         if clock::now() < due_at {
             if !self.wait {
-                tell_waiting(common, (&recovery, &set), due_at);
+                tell_waiting(common, &recovery, &set, due_at);
                 return Ok(());
             }
             wait_until(common, due_at).await;
@@ -176,7 +176,7 @@ impl Recover {
             foretell_begin(known, &self.names(&name));
         }
         confirm(self.yes, doing, "Begin?")?;
-        let key = find_or_make_key(common, (folder, known), &name, self.unprotected, doing)?;
+        let key = find_or_make_key(common, folder, known, &name, self.unprotected, doing)?;
         let mut signers = vec![Signer { name, key }];
         signers.extend(self.others.iter().cloned());
         let quorum = Quorum::new(self.threshold, signers).during(doing)?;
@@ -278,7 +278,7 @@ fn foretell_begin(known: &Known, names: &str) {
 }
 
 /// A card may be old: the recovery names the newest head and follows the newest signers that the gateway shows.
-async fn learn(desk: &AnyDesk, (folder, known): (&OperatorFolder, Known), doing: &str) -> Result<Known, Failure> {
+async fn learn(desk: &AnyDesk, folder: &OperatorFolder, known: Known, doing: &str) -> Result<Known, Failure> {
     let newest = match desk.newest(&known).await {
         // What waits here is what is being finished.
         Err(BadKnowledge::RecoveryWaits { .. }) => return Ok(known),
@@ -311,7 +311,7 @@ fn own_recovery(folder: &OperatorFolder, known: &Known) -> Option<(Envelope, Sig
     })
 }
 
-fn tell_waiting(common: &Common, (recovery, set): (&Envelope, &SignerSet), due_at: Timestamp) {
+fn tell_waiting(common: &Common, recovery: &Envelope, set: &SignerSet, due_at: Timestamp) {
     let settles = SignerStep::read(set.org, recovery).is_ok_and(|step| step.settles);
     let meanwhile = if settles {
         "Until then no new head is followed."

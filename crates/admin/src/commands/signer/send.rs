@@ -73,7 +73,7 @@ impl Send {
         };
         let version = session.known.head.head.version;
         let followed = cause.as_ref().is_some_and(revokes) && !self.no_wait;
-        let receipts = watching::receipts(&mut session, version, (followed, &Wait::of(self.wait))).await;
+        let receipts = watching::receipts(&mut session, version, followed, &Wait::of(self.wait)).await;
         let receipts = receipts.during("it is sent, but who knows it could not be read")?;
         let (confirmed, waiting_for) = (receipts.confirmed.clone(), receipts.waiting.clone());
         let told = Told { sent: true, does, head: version, nodes: NodeTold::all(&fates), confirmed, waiting_for };

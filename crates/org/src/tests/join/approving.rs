@@ -235,7 +235,7 @@ fn a_waiver_gives_nothing_to_a_claimed_host_name() {
     let waived = org.seal(&waiver("*", day(1), day(2)), &["ann"]);
     let about = asks(&org, &site, "k1").digest();
     let mut invite = site.invite("i").invite.clone();
-    let check = |invite: &_| Approved::check(&waived, (invite, about), &node("web"), day(1), &org.set());
+    let check = |invite: &_| Approved::check(&waived, invite, about, &node("web"), day(1), &org.set());
     for kind in [InviteKind::Token, InviteKind::Key, InviteKind::Bundle, InviteKind::Machine] {
         invite.kind = kind;
         assert_eq!(check(&invite), Some(Approved::Name), "{kind}");

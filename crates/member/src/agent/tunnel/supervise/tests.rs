@@ -52,9 +52,9 @@ impl Town {
         let (org, now) = ("harbor".parse().unwrap(), clock::now());
         let year = Validity::from_now(now, Seconds::DAY.times(365));
         let root = Authority::root(&org, &random::p256().unwrap(), random::serial().unwrap(), year).unwrap();
-        let by = (&org, &"quay".parse().unwrap());
+        let quay = "quay".parse().unwrap();
         let issuer =
-            root.certify_issuer(by, &random::p256().unwrap(), random::serial().unwrap(), year).unwrap();
+            root.certify_issuer(&org, &quay, &random::p256().unwrap(), random::serial().unwrap(), year).unwrap();
         let founding = scene::founding();
         let mandate = Mandate {
             identity_issuer: issuer.key_id(),
