@@ -14,7 +14,7 @@ use identity::time::{Seconds, Timestamp};
 use org::founding::{Founding, FoundingRecord};
 use org::invite::admission::{Claim, ClaimAuthority, Leave, SealKey};
 use org::invite::{Approval, Invite, InviteKind, Right, Uses};
-use org::ledger::entry::{Action, SignedEntry};
+use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::state::State;
 
 use crate::cast::{self, GATEWAYS, NOW, SIGNERS, ed, node_key, public};
@@ -95,7 +95,7 @@ pub fn head(version: u64, signers: &SignerSet, revocations: Revocations) -> Head
 
 pub fn bundle() -> BundleBody {
     let name = "harbor".parse().expect("a name");
-    Bundle::<Identity>::draft((1, None), &name, Vec::new(), include_str!("root.pem"), NOW).expect("a root")
+    Bundle::<Identity>::draft(1, None, &name, Vec::new(), include_str!("root.pem"), NOW).expect("a root")
 }
 
 pub fn invite(id: InviteId, uses: [u32; 2]) -> Invite {
@@ -193,8 +193,9 @@ impl Harbor {
     /// The next entry of a gateway, taken into the state.
     pub fn write(&mut self, gateway: &str, action: Action) -> SignedEntry {
         let voice = ed(gateway);
-        let (last, moment) = (self.state.frontier.place_of(&public(gateway)), (self.now, Correlation([7; 8])));
-        let signed = SignedEntry::write(self.founding.id, last, (&voice, self.state.under()), moment, action);
+        let (last, moment) =
+            (self.state.frontier.place_of(&public(gateway)), Stamp { at: self.now, correlation: Correlation([7; 8]) });
+        let signed = SignedEntry::write(self.founding.id, last, &voice, self.state.under(), moment, action);
         let signed = signed.expect("an entry");
         self.state.take_entry(&signed, self.now);
         self.state.conclude(self.now);

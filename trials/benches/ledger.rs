@@ -23,7 +23,7 @@ use identity::time::{Seconds, Timestamp};
 use ledger::store::Ledger;
 use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use org::ledger::draft::{Wish, draft};
-use org::ledger::entry::{Action, SignedEntry};
+use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::ledger::fold::Leaves;
 use org::ledger::replica::Replica;
 use serde::Serialize;
@@ -232,8 +232,8 @@ fn add_heads(place: &Place, heads: usize) {
         head.issued_at = head.issued_at + Seconds(1);
         let envelope = thief.seal(&head, &signer);
         before = envelope.digest();
-        let about = (clock::now(), ground::random::correlation().unwrap());
-        let entry = SignedEntry::write(founding.id, last, (&voice, under), about, Action::Take { envelope }).unwrap();
+        let about = Stamp { at: clock::now(), correlation: ground::random::correlation().unwrap() };
+        let entry = SignedEntry::write(founding.id, last, &voice, under, about, Action::Take { envelope }).unwrap();
         ledger.add_entry(&entry).unwrap();
         last = Some(entry.place());
     }

@@ -11,7 +11,7 @@ use identity::id::Digest;
 use identity::key::{EdKey, Sign};
 use identity::time::Timestamp;
 use org::founding::Founding;
-use org::ledger::entry::{Action, SignedEntry};
+use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::state::State;
 use rusqlite::{Connection, params};
 
@@ -62,9 +62,9 @@ impl Intruder {
 
     /// The next entry of a chain, dated so.
     pub fn entry(&self, voice: &dyn Sign, at: Timestamp, action: Action) -> SignedEntry {
-        let (state, about) = (self.state(), (at, random::correlation().unwrap()));
+        let (state, about) = (self.state(), Stamp { at, correlation: random::correlation().unwrap() });
         let last = state.frontier.place_of(&voice.public());
-        SignedEntry::write(self.founding().id, last, (voice, state.under()), about, action).unwrap()
+        SignedEntry::write(self.founding().id, last, voice, state.under(), about, action).unwrap()
     }
 
     /// The gateway's next entry, in its own voice.

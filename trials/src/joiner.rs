@@ -64,7 +64,7 @@ pub fn prove(
 ) -> EnrollRequest {
     let nonce = [7; 32];
     let (request, binding) = (&svid.request.0, &svid.binding);
-    let transcript = Transcript::new((ground.challenge, nonce), claim.digest(), request, binding, ground.exporter);
+    let transcript = Transcript::new(ground.challenge, nonce, claim.digest(), request, binding, ground.exporter);
     EnrollRequest {
         nonce: Bytes(nonce.to_vec()),
         by_invite: Some(transcript.sign(Purpose::Enroll, invite_key).unwrap()),
@@ -172,7 +172,7 @@ impl Joiner {
         let (svid, nonce) = (self.svid(ground.not_after), [8; 32]);
         let subject = admission.digest();
         let transcript =
-            Transcript::new((ground.challenge, nonce), subject, &svid.request.0, &svid.binding, ground.exporter);
+            Transcript::new(ground.challenge, nonce, subject, &svid.request.0, &svid.binding, ground.exporter);
         let by_node = transcript.sign(Purpose::Return, &self.node_key).unwrap();
         ReturnRequest { admission: subject, nonce: Bytes(nonce.to_vec()), svid, by_node, tip: None }
     }

@@ -139,7 +139,7 @@ impl Machine {
         let (svid, nonce) = (self.svid(ground, counter), [8; 32]);
         let subject = admission.digest();
         let transcript =
-            Transcript::new((ground.challenge, nonce), subject, &svid.request.0, &svid.binding, ground.exporter);
+            Transcript::new(ground.challenge, nonce, subject, &svid.request.0, &svid.binding, ground.exporter);
         let by_node = transcript.sign(Purpose::Return, &self.joiner.node_key).unwrap();
         ReturnRequest { admission: subject, nonce: Bytes(nonce.to_vec()), svid, by_node, tip: None }
     }

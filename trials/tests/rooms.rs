@@ -59,10 +59,65 @@ impl Module {
 
     /// The children of `parent` that something in here names.
     fn names_of(&self, parent: &Self) -> BTreeSet<String> {
-        let prefix = std::iter::once("crate").chain(parent.path.iter().map(String::as_str)).collect::<Vec<_>>();
-        let prefix = format!("{}::", prefix.join("::"));
-        self.all().iter().flat_map(|module| named_after(&module.text, &prefix)).collect()
+        let within: Vec<String> = std::iter::once("crate".to_owned()).chain(parent.path.iter().cloned()).collect();
+        let all = self.all().into_iter().flat_map(|module| module.paths(&["crate", "super", "self"]));
+        all.filter_map(|path| path.strip_prefix(&within[..])?.first().cloned()).collect()
     }
+
+    /// Every path that stands here behind one of these words, from `crate` or another crate on.
+    fn paths(&self, roots: &[&str]) -> Vec<Vec<String>> {
+        let here: Vec<String> = std::iter::once("crate".to_owned()).chain(self.path.iter().cloned()).collect();
+        let mut found = Vec::new();
+        for root in roots {
+            let root = format!("{root}::");
+            for (at, _) in self.text.match_indices(&root) {
+                let before = self.text[..at].chars().next_back();
+                if !before.is_some_and(|c| c.is_alphanumeric() || ['_', ':', '$'].contains(&c)) {
+                    follow(&self.text[at..], &here, &mut found);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Reads one path, or each of a group, and gives back what stands behind it.
+fn follow<'t>(text: &'t str, from: &[String], found: &mut Vec<Vec<String>>) -> &'t str {
+    let (mut rest, mut path, mut begins) = (text.trim_start(), from.to_vec(), true);
+    loop {
+        if let Some(group) = rest.strip_prefix('{') {
+            rest = group.trim_start();
+            while !rest.is_empty() && !rest.starts_with('}') {
+                rest = follow(rest, &path, found);
+                // Another name for it.
+                rest = rest.trim_start_matches(|c| c != ',' && c != '}').trim_start_matches(',').trim_start();
+            }
+            return rest.strip_prefix('}').unwrap_or(rest);
+        }
+        let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(length);
+        match word {
+            "crate" => path = vec!["crate".to_owned()],
+            "super" => drop(path.pop()),
+            "self" => {}
+            // Another crate.
+            _ if begins && is_root(word) => {
+                path = vec![word.to_owned()];
+            }
+            _ => path.push(word.to_owned()),
+        }
+        begins = false;
+        let Some(more) = behind.strip_prefix("::") else {
+            found.push(path);
+            return behind;
+        };
+        rest = more;
+    }
+}
+
+/// Is it a crate of ours?
+fn is_root(word: &str) -> bool {
+    root().join("crates").join(word).exists()
 }
 
 /// Code as it is shipped.
@@ -94,20 +149,6 @@ fn declared(text: &str) -> Vec<(String, bool)> {
         Some((rest.strip_prefix("mod ")?.strip_suffix(';')?.to_owned(), is_public))
     };
     text.lines().filter_map(|line| module(line.trim_end())).collect()
-}
-
-/// What stands behind each `prefix`, also in braces.
-fn named_after(text: &str, prefix: &str) -> Vec<String> {
-    let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    let behind = text.match_indices(prefix).map(|(at, _)| &text[at + prefix.len()..]);
-    let names = behind.flat_map(|rest| match rest.strip_prefix('{') {
-        Some(group) => {
-            let group = group.split(';').next().unwrap();
-            group.split(',').map(|part| word(part.trim())).collect::<Vec<_>>()
-        }
-        None => vec![word(rest)],
-    });
-    names.filter(|name| !name.is_empty()).collect()
 }
 
 fn libraries() -> BTreeMap<String, Module> {
@@ -143,9 +184,111 @@ fn no_folder_has_more_entries_than_a_reader_takes_in() {
         assert!(entries.len() <= MOST_ENTRIES, "`{}` has {} entries", folder.display(), entries.len());
         entries.iter().filter(|entry| entry.is_dir()).for_each(|entry| visit(entry));
     }
-    for at in crates() {
-        visit(&at.join("src"));
+    let tests = ["trials/tests", "trials/benches"];
+    let sources = crates().into_iter().map(|at| at.join("src"));
+    for folder in sources.chain(tests.map(|folder| root().join(folder))) {
+        visit(&folder);
     }
+}
+
+#[test]
+fn each_library_says_what_it_need_not_export() {
+    for at in crates() {
+        let Ok(text) = std::fs::read_to_string(at.join("src/lib.rs")) else { continue };
+        assert!(text.contains("warn(unreachable_pub)"), "`{}` hears no word of `unreachable_pub`", at.display());
+    }
+}
+
+/// Functions of a file that take a tuple: whoever reads a call of one sees no names.
+fn taking_tuples(text: &str) -> Vec<String> {
+    let starts = text.match_indices("fn ").filter(|(at, _)| !text[..*at].ends_with(|c: char| c.is_alphanumeric()));
+    let takes = starts.filter_map(|(at, word)| {
+        let rest = &text[at + word.len()..];
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let rest = &rest[name.len()..];
+        let rest = if rest.starts_with('<') { &rest[enclosed(rest)..] } else { rest };
+        let within = rest.starts_with('(').then(|| &rest[1..enclosed(rest) - 1])?;
+        parts(within).into_iter().any(is_tuple).then_some(name)
+    });
+    takes.collect()
+}
+
+/// A parameter of the type `(A, B)`, however it is lent.
+fn is_tuple(parameter: &str) -> bool {
+    let depth_of = |at: usize| depths(parameter)[at];
+    let colon = parameter.match_indices(": ").find(|(at, _)| depth_of(*at) == 0);
+    let Some((at, _)) = colon else { return false };
+    let mut lent = parameter[at + 2..].trim();
+    while let Some(rest) = lent.strip_prefix('&') {
+        let rest = rest.strip_prefix('\'').map_or(rest, |rest| rest.split_once(' ').map_or("", |(_, rest)| rest));
+        lent = rest.strip_prefix("mut ").unwrap_or(rest).trim();
+    }
+    lent.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).is_some_and(|within| parts(within).len() > 1)
+}
+
+/// How deep each byte lies in brackets.
+fn depths(text: &str) -> Vec<usize> {
+    let (mut depth, mut before) = (0_usize, ' ');
+    let mut of = |c: char| {
+        match c {
+            '(' | '[' | '{' | '<' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '>' if before != '-' && before != '=' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        before = c;
+        depth
+    };
+    text.chars().flat_map(|c| std::iter::repeat_n(of(c), c.len_utf8())).collect()
+}
+
+/// So long is what begins with a bracket, up to the one that closes it.
+fn enclosed(text: &str) -> usize {
+    depths(text).iter().position(|depth| *depth == 0).map_or(text.len(), |at| at + 1)
+}
+
+/// What stands between commas that are in no bracket.
+fn parts(text: &str) -> Vec<&str> {
+    let depths = depths(text);
+    let commas = text.match_indices(',').map(|(at, _)| at).filter(|at| depths[*at] == 0);
+    let (mut from, mut parts) = (0, Vec::new());
+    for at in commas.chain([text.len()]) {
+        parts.push(text[from..at].trim());
+        from = at + 1;
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+#[test]
+fn a_function_that_takes_a_tuple_is_found() {
+    let text = "fn a<F: Fn((u8, u8)) -> u8>(of: F, why: &(dyn Error + 'static)) fn b((x, y): (u8, &str))
+        fn c(&self, one: u8, both: &'a mut (u8, u8)) fn d(many: Vec<(u8, u8)>, f: impl Fn(u8, (u8, u8))) fn e(none: ())";
+    assert_eq!(taking_tuples(text), ["b", "c"]);
+}
+
+#[test]
+fn no_function_takes_a_tuple() {
+    let tops = crates().into_iter().flat_map(|at| [at.join("src/lib.rs"), at.join("src/main.rs")]);
+    let mut takes = Vec::new();
+    for file in tops.filter(|file| file.exists()) {
+        let top = Module::read(&file, Vec::new(), true);
+        for module in top.all() {
+            let place = format!("{}: {}", file.display(), module.path.join("::"));
+            takes.extend(taking_tuples(&module.text).into_iter().map(|name| format!("{place}::{name}")));
+        }
+    }
+    assert!(takes.is_empty(), "give each its own name, or both a type:\n{}", takes.join("\n"));
+}
+
+#[test]
+fn a_path_is_followed_from_where_it_stands() {
+    let text = "use super::{b::{C, d as e}, super::f}; use crate::g; fn h() { self::i::j(); wire::connect::k(1) }";
+    let path = ["x", "y"].map(str::to_owned).to_vec();
+    let module = Module { name: String::new(), path, is_public: true, text: text.to_owned(), children: Vec::new() };
+    let paths = |roots: &[&str]| module.paths(roots).iter().map(|path| path.join("::")).collect::<Vec<_>>();
+    assert_eq!(paths(&["super"]), ["crate::x::b::C", "crate::x::b::d", "crate::f"]);
+    assert_eq!(paths(&["crate", "self", "wire"]), ["crate::g", "crate::x::y::i::j", "wire::connect::k"]);
 }
 
 /// Items at the outer level of a file: what kind, and what they are called.
@@ -247,7 +390,8 @@ fn types(library: &str, top: &Module) -> Vec<(String, String)> {
 #[test]
 fn no_crate_uses_two_types_of_one_name() {
     let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (library, top) in &libraries() {
+    let libraries = libraries();
+    for (library, top) in &libraries {
         for (name, at) in types(library, top) {
             known.entry(name).or_default().push(at);
         }
@@ -256,9 +400,12 @@ fn no_crate_uses_two_types_of_one_name() {
     let mut breaches = Vec::new();
     for file in tops.filter(|file| file.exists()) {
         let top = Module::read(&file, Vec::new(), true);
-        let texts: Vec<&str> = top.all().iter().map(|module| module.text.as_str()).collect();
+        let roots: Vec<&str> = libraries.keys().map(String::as_str).collect();
+        let paths: BTreeSet<String> =
+            top.all().iter().flat_map(|module| module.paths(&roots)).map(|path| path.join("::")).collect();
         let uses = |name: &str, at: &str| {
-            texts.iter().any(|text| named_after(text, &format!("{at}::")).iter().any(|it| it == name))
+            let path = format!("{at}::{name}");
+            paths.iter().any(|it| *it == path || it.starts_with(&format!("{path}::")))
         };
         for (name, places) in known.iter().filter(|(_, places)| places.len() > 1) {
             let met: Vec<&String> = places.iter().filter(|at| uses(name, at)).collect();

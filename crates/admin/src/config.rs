@@ -159,13 +159,14 @@ impl Settings {
         let text = file::read_if_there(&path)?.unwrap_or_default();
         let port = about.addresses.iter().find(|address| address.is_direct()).map_or(7443, |address| address.port);
         let listen = SocketAddr::new(any_address(), port);
-        Self::settle(flags, |name| std::env::var_os(name), (&path, &String::from_utf8_lossy(&text)), listen)
+        Self::settle(flags, |name| std::env::var_os(name), &path, &String::from_utf8_lossy(&text), listen)
     }
 
     fn settle(
         flags: Flags,
         variable: impl Fn(&str) -> Option<OsString>,
-        (path, text): (&Path, &str),
+        path: &Path,
+        text: &str,
         listen: SocketAddr,
     ) -> Result<Self, BadConfig> {
         let layers = Layers { variable, file: parse(path, text)?, path };
@@ -336,7 +337,7 @@ mod tests {
             let said = variables.iter().find(|(known, _)| *known == name);
             said.map(|(_, value)| OsString::from(value))
         };
-        Settings::settle(flags, variable, (Path::new("serve.toml"), text), LISTEN)
+        Settings::settle(flags, variable, Path::new("serve.toml"), text, LISTEN)
     }
 
     #[test]

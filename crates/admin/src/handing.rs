@@ -8,7 +8,9 @@ use operate::invite::line::JoinLine;
 use qrcode::render::unicode::Dense1x2;
 use qrcode::{EcLevel, QrCode};
 use serde::Serialize;
-use terminal::failure::{During, Failure};
+use terminal::failure::Failure;
+
+use crate::home::During;
 use zeroize::Zeroizing;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]

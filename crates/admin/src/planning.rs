@@ -4,17 +4,17 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
 use operate::publish::fleet::git::{self, GitState};
-use operate::publish::plan::{PlanError, Prepared};
+use operate::publish::plan::Prepared;
 use operate::publish::watch::listed;
 use operate::session::Session;
 use serde::Serialize;
-use terminal::failure::{Exit, Failure};
+use terminal::failure::Failure;
 
-use crate::home::failure;
+use crate::home::During;
 
 /// Says what the folder is in git. Changes that were not committed need a word.
 pub fn git_state(folder: &Path, dirty: bool, doing: &str) -> Result<GitState, Failure> {
-    let state = git::look(folder).map_err(|why| Failure::new(doing, &why))?;
+    let state = git::look(folder).during(doing)?;
     if state.versioned && state.fleet.dirty && !dirty {
         let shown: Vec<_> = state.changed.iter().take(5).map(String::as_str).collect();
         let why = match shown.as_slice() {
@@ -43,23 +43,6 @@ pub fn progress(what: &'static str) -> impl FnMut(usize, usize) {
             eprint!("\r{what} {done} of {all}{}", if done == all { "\n" } else { "" });
             let _ = std::io::stderr().flush();
         }
-    }
-}
-
-pub fn plan_failure(doing: &str, why: &PlanError) -> Failure {
-    match why {
-        PlanError::Operate(why) => failure(doing, why),
-        PlanError::HeldBack { why: held, .. } => {
-            let told = Failure::new(doing, why).exit(Exit::Refused);
-            held.iter().take(1).map(manifest::compile::HeldBack::hint).fold(told, Failure::hint)
-        }
-        PlanError::OtherOrg { .. } => Failure::new(doing, why)
-            .exit(Exit::Refused)
-            .hint("say which org is meant: --org NAME; or which fleet: freehold plan DIR"),
-        PlanError::Low(_) => Failure::new(doing, why).exit(Exit::Refused).hint(
-            "place it elsewhere; or let that machine join anew with an invite that is proven: freehold node replace NAME",
-        ),
-        PlanError::Published(_) => Failure::new(doing, why),
     }
 }
 

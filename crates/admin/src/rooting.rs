@@ -19,7 +19,6 @@ use pki_types::CertificateDer;
 use terminal::failure::Failure;
 
 use crate::home::{Common, During, failure};
-use crate::secrets::without_passphrase;
 
 /// A folder with root keys, and the passphrase that was typed for it.
 struct Keyring<'a> {
@@ -51,7 +50,8 @@ pub fn certify_lacking(
     common: &Common,
     session: &Session,
     folder: Option<PathBuf>,
-    (gateway, papers): (&NodeName, &mut Papers),
+    gateway: &NodeName,
+    papers: &mut Papers,
     doing: &str,
 ) -> Result<(), Failure> {
     let (ring, now) = (Keyring::new(common, session, folder), clock::now());
@@ -68,15 +68,16 @@ pub fn certify_new(
     common: &Common,
     session: &Session,
     folder: Option<PathBuf>,
-    (gateway, papers): (&NodeName, &mut Papers),
+    gateway: &NodeName,
+    papers: &mut Papers,
     doing: &str,
 ) -> Result<Vec<TrustLine>, Failure> {
-    certify_lacking(common, session, folder.clone(), (gateway, papers), doing)?;
+    certify_lacking(common, session, folder.clone(), gateway, papers, doing)?;
     let absent = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
     match absent.iter().find(|line| line.state == TrustState::Active) {
         Some(TrustLine { domain, .. }) => {
             let folder = Keyring::new(common, session, folder).folder;
-            Err(failed(doing, &RootError::NotHere { domain: domain.word(), folder }))
+            Err(failure(doing, &RootError::NotHere { domain: domain.word(), folder }))
         }
         None => Ok(absent),
     }
@@ -93,7 +94,7 @@ fn open_here<T: InDomain>(
         match roots::open(&ring.folder, root, || ring.ask()) {
             Ok(opened) => here.push(opened),
             Err(RootError::NotHere { .. }) => {}
-            Err(why) => return Err(failed(doing, &why)),
+            Err(why) => return Err(failure(doing, &why)),
         }
     }
     Ok(here)
@@ -110,13 +111,13 @@ pub async fn next_root<T: InDomain>(
     let published = step::published_roots(session).await.during(doing)?;
     let own: Vec<Fingerprint> =
         published.into_iter().filter(|(line, _)| line.domain == T::DOMAIN).map(|(_, root)| root).collect();
-    if let Some(drawn) = roots::drawn::<T>(&ring.folder, &own, clock::now()).map_err(|why| failed(doing, &why))? {
+    if let Some(drawn) = roots::drawn::<T>(&ring.folder, &own, clock::now()).during(doing)? {
         // Before its key is opened: what lies here may be the other domain's.
         step::check_root::<T>(session, &drawn.certificate).await.during(doing)?;
         if !common.json {
             eprintln!("taking up the root {} that was drawn before and never published", drawn.fingerprint());
         }
-        return drawn.open(|| ring.ask()).map_err(|why| failed(doing, &why));
+        return drawn.open(|| ring.ask()).during(doing);
     }
     draw(&ring, session, doing)
 }
@@ -133,26 +134,13 @@ pub fn fresh_root<T: InDomain>(
 
 fn draw<T: InDomain>(ring: &Keyring<'_>, session: &Session, doing: &str) -> Result<Authority<T>, Failure> {
     // A root that a wrong clock dated would be good for nobody, and publishing it would lock its own operator out.
-    session.check_clock(clock::now()).map_err(|why| failure(doing, &why.into()))?;
-    let passphrase = match roots::sealing(&ring.folder, || ring.ask()).map_err(|why| failed(doing, &why))? {
+    session.check_clock(clock::now()).during(doing)?;
+    let passphrase = match roots::sealing(&ring.folder, || ring.ask()).during(doing)? {
         Some(Sealing::Open) => None,
         Some(Sealing::Passphrase(passphrase)) => Some(passphrase),
         None => ring.common.new_passphrase(false, doing)?,
     };
     let version = trust::next_version(&session.lines(), T::DOMAIN);
     let org = &session.known.founding.record.name;
-    roots::draw(&ring.folder, org, version, passphrase.as_ref(), clock::now()).map_err(|why| failed(doing, &why))
-}
-
-fn failed(doing: &str, why: &RootError) -> Failure {
-    let failure = Failure::new(doing, why);
-    match why {
-        RootError::NotHere { .. } => {
-            failure.hint("say where the root keys are: --roots DIR; or run this where they are")
-        }
-        RootError::Passphrase(why) => {
-            failure.hint(without_passphrase(why, "give it with --passphrase-file FILE, or run this at a terminal"))
-        }
-        _ => failure,
-    }
+    roots::draw(&ring.folder, org, version, passphrase.as_ref(), clock::now()).during(doing)
 }

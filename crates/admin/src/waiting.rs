@@ -10,7 +10,7 @@ use serde::Serialize;
 use terminal::failure::Failure;
 use wire::known::Known;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 
 /// What a command left behind for the others.
 #[derive(Debug, Serialize)]
@@ -131,14 +131,13 @@ fn leave_as(
     let Some(pending) = pending else {
         return Ok(None);
     };
-    let failed = |why: operate::pending::BadPending| failure(doing, &why.into());
     let file = file.unwrap_or_else(|| PathBuf::from(pending.file_name()));
     if file.exists() {
         return Err(Failure::failed(doing, format!("`{}` is there already", file.display()))
             .hint("move it away, or choose another name: --pending FILE"));
     }
-    pending.save(&file).map_err(failed)?;
-    let needs = pending.needs(known).map_err(failed)?;
+    pending.save(&file).during(doing)?;
+    let needs = pending.needs(known).during(doing)?;
     common.unfinished.note();
     Ok(Some(Waiting { file: file.display().to_string(), needs: needs.iter().map(NeedTold::from).collect() }))
 }

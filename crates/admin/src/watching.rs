@@ -190,7 +190,7 @@ impl Wait {
 }
 
 /// Which members have a head on their disk; waits for the others as long as was asked for.
-pub async fn receipts(session: &mut Session, head: u64, (sent, how): (bool, &Wait)) -> Result<Receipts, OperateError> {
+pub async fn receipts(session: &mut Session, head: u64, sent: bool, how: &Wait) -> Result<Receipts, OperateError> {
     if !sent {
         return Ok(Receipts::default());
     }

@@ -19,6 +19,7 @@ use ledger::error::{DAMAGED, LedgerError};
 use ledger::store::Ledger;
 use member::store::scope::ScopeError;
 use org::enroll::renew::{self, Issuance};
+use org::ledger::entry::Stamp;
 use org::ledger::fold::Why;
 use org::ledger::frontier::Tip;
 use org::refusal::{Fault, Refusal};
@@ -385,7 +386,7 @@ impl Gateway {
 
     /// Notes what a member says of itself.
     pub fn note_report(self: &Arc<Self>, node_key: Digest, at: Timestamp, head: u64, report: Envelope) {
-        if self.observations.reported(node_key, (at, head, report)) {
+        if self.observations.reported(node_key, at, head, report) {
             self.write_observations_soon();
         }
     }
@@ -482,7 +483,8 @@ impl Gateway {
         };
         let (node_key, name) = (key.ok_or(Refusal::NotAdmitted)?, self.about.node.clone());
         let correlation = random::correlation().or_fault(Fault::Randomness)?;
-        let begin = move |tx: &mut Transaction<'_>| tx.begin_chain(node_key, name, (clock::now(), correlation));
+        let begin =
+            move |tx: &mut Transaction<'_>| tx.begin_chain(node_key, name, Stamp { at: clock::now(), correlation });
         self.writer.run(begin).await
     }
 

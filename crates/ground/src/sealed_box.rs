@@ -45,7 +45,7 @@ pub fn open(secret: &[u8; 32], bound: &[u8], sealed: &[u8]) -> Result<Zeroizing<
         _ => return Err(BadBox::OtherForm),
     };
     if *form == FIRST_FORM {
-        return open_first(secret, bound, (theirs, inside));
+        return open_first(secret, bound, theirs, inside);
     }
     let (theirs, secret) = (EncapsulatedSecret(theirs.to_vec()), HpkePrivateKey::from(secret.to_vec()));
     SUITE.open(&theirs, &info(bound), &[], inside, &secret).map(Zeroizing::new).map_err(|_| BadBox::NotForUs)
@@ -57,13 +57,9 @@ fn info(bound: &[u8]) -> Vec<u8> {
 }
 
 /// X25519, HKDF-SHA256 and AES-256-GCM, put together by us.
-fn open_first(
-    secret: &[u8; 32],
-    bound: &[u8],
-    (theirs, inside): (&[u8; 32], &[u8]),
-) -> Result<Zeroizing<Vec<u8>>, BadBox> {
+fn open_first(secret: &[u8; 32], bound: &[u8], theirs: &[u8; 32], inside: &[u8]) -> Result<Zeroizing<Vec<u8>>, BadBox> {
     let public = random::x25519_public(secret)?;
-    let (key, nonce) = agree(secret, theirs, (theirs, &public), bound).ok_or(BadBox::NotForUs)?;
+    let (key, nonce) = agree(secret, theirs, theirs, &public, bound).ok_or(BadBox::NotForUs)?;
     let mut inside = Zeroizing::new(inside.to_vec());
     let length = key.open_in_place(nonce, Aad::from(bound), &mut inside[..]).map_err(|_| BadBox::NotForUs)?.len();
     inside.truncate(length);
@@ -83,7 +79,8 @@ impl KeyType for Length {
 fn agree(
     secret: &[u8; 32],
     other: &[u8; 32],
-    (boxs, machines): (&[u8; 32], &[u8; 32]),
+    boxs: &[u8; 32],
+    machines: &[u8; 32],
     bound: &[u8],
 ) -> Option<(LessSafeKey, Nonce)> {
     let secret = PrivateKey::from_private_key(&X25519, secret).ok()?;
@@ -135,7 +132,7 @@ mod tests {
     /// As the programs of the first release sealed.
     fn seal_first(public: &[u8; 32], bound: &[u8], secret: &[u8]) -> Vec<u8> {
         let (own, own_public) = random::x25519().unwrap();
-        let (key, nonce) = agree(&own, public, (&own_public, public), bound).unwrap();
+        let (key, nonce) = agree(&own, public, &own_public, public, bound).unwrap();
         let mut sealed = secret.to_vec();
         key.seal_in_place_append_tag(nonce, Aad::from(bound), &mut sealed).unwrap();
         [&[FIRST_FORM][..], &own_public, &sealed].concat()

@@ -26,27 +26,29 @@ impl<D: InDomain> std::fmt::Debug for Authority<D> {
 impl<D: InDomain> Authority<D> {
     /// A new root for an org.
     pub fn root(org: &OrgName, key: &P256Key, serial: Serial, validity: Validity) -> Result<Self, BadCertificate> {
-        Self::root_named(&format!("{org} {} root", D::DOMAIN.word()), org, key, (serial, validity))
+        Self::root_named(&format!("{org} {} root", D::DOMAIN.word()), org, key, serial, validity)
     }
 
     /// A later root of an org. The number keeps its name apart from those before it.
     pub fn later_root(
-        (org, number): (&OrgName, u64),
+        org: &OrgName,
+        number: u64,
         key: &P256Key,
         serial: Serial,
         validity: Validity,
     ) -> Result<Self, BadCertificate> {
-        Self::root_named(&format!("{org} {} root {number}", D::DOMAIN.word()), org, key, (serial, validity))
+        Self::root_named(&format!("{org} {} root {number}", D::DOMAIN.word()), org, key, serial, validity)
     }
 
     fn root_named(
         name: &str,
         org: &OrgName,
         key: &P256Key,
-        (serial, validity): (Serial, Validity),
+        serial: Serial,
+        validity: Validity,
     ) -> Result<Self, BadCertificate> {
         let uri = (D::DOMAIN == Domain::Identity).then(|| format!("spiffe://{org}"));
-        let params = certificate::draft_authority(name, (1, uri.as_deref()), serial, validity)?;
+        let params = certificate::draft_authority(name, 1, uri.as_deref(), serial, validity)?;
         let made = params.self_signed(&certificate::rcgen_key(key)?).map_err(not_made)?;
         Self::load(made.der().clone(), key)
     }
@@ -63,13 +65,14 @@ impl<D: InDomain> Authority<D> {
     /// Certifies a gateway's issuing key. Worth nothing until a mandate names that key.
     pub fn certify_issuer(
         &self,
-        (org, gateway): (&OrgName, &NodeName),
+        org: &OrgName,
+        gateway: &NodeName,
         key: &P256Key,
         serial: Serial,
         validity: Validity,
     ) -> Result<Self, BadCertificate> {
         let name = format!("{org} {} issued by {gateway}", D::DOMAIN.word());
-        let params = certificate::draft_authority(&name, (0, None), serial, validity)?;
+        let params = certificate::draft_authority(&name, 0, None, serial, validity)?;
         let made = params.signed_by(&certificate::rcgen_key(key)?, &self.issuer).map_err(not_made)?;
         Self::load(made.der().clone(), key)
     }
@@ -77,13 +80,14 @@ impl<D: InDomain> Authority<D> {
     /// Certifies an issuing key that was made elsewhere: of the request, only its public key is used.
     pub fn certify_request(
         &self,
-        (org, gateway): (&OrgName, &NodeName),
+        org: &OrgName,
+        gateway: &NodeName,
         key: &RequestedKey,
         serial: Serial,
         validity: Validity,
     ) -> Result<CertificateDer<'static>, BadCertificate> {
         let name = format!("{org} {} issued by {gateway}", D::DOMAIN.word());
-        self.sign(&certificate::draft_authority(&name, (0, None), serial, validity)?, &key.spki)
+        self.sign(&certificate::draft_authority(&name, 0, None, serial, validity)?, &key.spki)
     }
 
     pub const fn certificate(&self) -> &CertificateDer<'static> {
@@ -109,7 +113,8 @@ impl Authority<Identity> {
     pub fn issue_svid(
         &self,
         principal: &Principal,
-        (key, binding): (&RequestedKey, &Binding),
+        key: &RequestedKey,
+        binding: &Binding,
         serial: Serial,
         validity: Validity,
     ) -> Result<CertificateDer<'static>, BadCertificate> {

@@ -183,8 +183,8 @@ impl Ledger {
         text.map_or(Ok((0, 0)), |text| read(&text))
     }
 
-    pub fn keep_read_of(&self, peer: &NodeName, until: (u64, u64)) -> Result<(), LedgerError> {
-        let text = serde_json::to_string(&until).unwrap_or_default();
+    pub fn keep_read_of(&self, peer: &NodeName, issued: u64, reports: u64) -> Result<(), LedgerError> {
+        let text = serde_json::to_string(&(issued, reports)).unwrap_or_default();
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", params![format!("read of {peer}"), text])?;
         Ok(())
     }

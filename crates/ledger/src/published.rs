@@ -92,7 +92,8 @@ impl Ledger {
     pub fn put_report(
         &self,
         node_key: Digest,
-        (received_at, head): (Timestamp, u64),
+        received_at: Timestamp,
+        head: u64,
         report: &Envelope,
     ) -> Result<(), LedgerError> {
         let json = serde_json::to_string(report).unwrap_or_default();

@@ -191,8 +191,8 @@ impl Ledger {
         let root = state.root_at(now).filter(|root| !state.replica.maps.contains_key(root));
         if let Some(root) = root {
             let leaves = at_hand(root).map_or_else(|| self.leaves(root), |leaves| Ok(Some(leaves)))?;
-            if let Some(leaves) = leaves {
-                state.take_map(root, leaves);
+            if let Some((leaves, classes)) = leaves {
+                state.take_map(root, leaves, classes);
             }
         }
         state.conclude(now);

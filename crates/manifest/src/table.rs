@@ -74,7 +74,7 @@ impl Table {
     }
 
     /// The rows by which the machine lets the principal in, from that node.
-    pub fn rows(&self, at: &NodeName, service: &Name, (who, from): (&Principal, &NodeName)) -> Vec<Caller> {
+    pub fn rows(&self, at: &NodeName, service: &Name, who: &Principal, from: &NodeName) -> Vec<Caller> {
         let rows = self.manifest(at).map(|manifest| manifest.access.rows_for(service, who, from));
         rows.into_iter().flatten().cloned().collect()
     }

@@ -1,5 +1,7 @@
 //! What an operator does, as a library: sign, and hand over what was signed. It cannot found.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 // What lies in the operator's home, and the keys at hand.
 pub mod folder;
 pub mod key;

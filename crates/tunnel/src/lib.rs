@@ -2,6 +2,8 @@
 //!
 //! It runs as a process of its own, which the agent feeds: it reads no file, and knows nothing that it was not handed.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
 // What is said, and how it is written.
 pub mod control;
 mod limit;

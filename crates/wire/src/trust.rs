@@ -44,7 +44,8 @@ pub async fn refresh(gateway: &GatewayAddress, known: &Known) -> Result<(Known, 
 /// signed, which any stranger may read.
 pub async fn explain(
     mut refused: CallError,
-    (gateway, known): (&GatewayAddress, &Known),
+    gateway: &GatewayAddress,
+    known: &Known,
     chain: &[CertificateDer<'_>],
     roots: &Roots<Identity>,
 ) -> CallError {

@@ -72,7 +72,7 @@ pub fn proved() -> EnrollRequest {
 fn transcript(request: &EnrollRequest) -> Option<Transcript> {
     let nonce = request.nonce.0.as_slice().try_into().ok()?;
     let svid = &request.svid;
-    Some(Transcript::new((CHALLENGE, nonce), request.claim.digest(), &svid.request.0, &svid.binding, EXPORTER))
+    Some(Transcript::new(CHALLENGE, nonce, request.claim.digest(), &svid.request.0, &svid.binding, EXPORTER))
 }
 
 /// The JSON itself, or a text whose last part is the JSON around a claim that is signed here.

@@ -75,7 +75,7 @@ pub fn check(data: &[u8]) -> bool {
 
 fn look(head: &Head) {
     for now in [Timestamp::from_unix(0), NOW, Timestamp::from_unix(i64::MAX)] {
-        let joiner = head.check_for_joiner((1, 1), now);
+        let joiner = head.check_for_joiner(1, 1, now);
         assert!(
             joiner.is_err() || head.is_fresh(now) && head.place() >= (1, 1) && head.issued_at <= now + Seconds::HOUR
         );

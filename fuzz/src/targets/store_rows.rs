@@ -15,7 +15,7 @@ use identity::signers::Recovery;
 use ledger::store::Ledger;
 use ledger::views;
 use org::enroll::{Attempt, consider};
-use org::ledger::entry::{Action, SignedEntry};
+use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::ledger::frontier::Frontier;
 use org::state::State;
 use rusqlite::Connection;
@@ -181,9 +181,9 @@ fn go_on(state: &State) {
     let invite = HARBOR.invite.clone();
     for action in [HARBOR.admit(HARBOR.claim(1, "web-1")), Action::Take { envelope: invite }] {
         let mut state = state.clone();
-        let (voice, moment) = (ed("gw-1"), (NOW, Correlation([7; 8])));
+        let (voice, moment) = (ed("gw-1"), Stamp { at: NOW, correlation: Correlation([7; 8]) });
         let last = state.frontier.place_of(&public("gw-1"));
-        let signed = SignedEntry::write(state.org, last, (&voice, state.under()), moment, action);
+        let signed = SignedEntry::write(state.org, last, &voice, state.under(), moment, action);
         let signed = signed.expect("an entry can be written");
         let before = state.judged.fold.clone();
         if state.take_own(&signed, None, NOW).is_err() {

@@ -6,7 +6,7 @@ use ground::{clock, random};
 use identity::head::Recorded;
 use identity::id::Digest;
 use identity::principal::NodeName;
-use org::ledger::entry::{Action, SignedEntry};
+use org::ledger::entry::{Action, SignedEntry, Stamp};
 use trials::faults::Clock;
 use trials::intruder::Intruder;
 use trials::joiner::Joiner;
@@ -138,9 +138,11 @@ fn entries_that_follow_none_hold_up_nobody_and_are_told_of_until_their_voice_is_
             40 => Action::NodeAdmit { claim: rogue.signed_claim(), invite: None, approval: None },
             _ => Action::NodeJoin { node_key: Digest([8; 32]), name: "vps".parse().unwrap() },
         };
-        let (after, about) =
-            (Recorded { seq, digest: Digest([7; 32]) }, (clock::now(), random::correlation().unwrap()));
-        let signed = SignedEntry::write(state.org, Some(after), (&voice, state.under()), about, action);
+        let (after, about) = (
+            Recorded { seq, digest: Digest([7; 32]) },
+            Stamp { at: clock::now(), correlation: random::correlation().unwrap() },
+        );
+        let signed = SignedEntry::write(state.org, Some(after), &voice, state.under(), about, action);
         intruder.put(&signed.unwrap());
     }
     let _vps = two.serve_vps();

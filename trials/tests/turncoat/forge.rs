@@ -15,7 +15,7 @@ use org::founding::recovery_key;
 use org::invite::admission::{Claim, ClaimAuthority, Leave};
 use org::invite::approve::{Decision, Verdict, Waiver};
 use org::invite::{Invite, Right, Uses};
-use org::ledger::entry::{Action, Entry, SignedEntry, Under};
+use org::ledger::entry::{Action, Entry, SignedEntry, Stamp, Under};
 use org::ledger::frontier::Tip;
 use org::state::State;
 use org::suspend::Suspension;
@@ -125,8 +125,8 @@ impl Hand {
         };
         let under =
             if dice.percent(60) { state.under() } else { Under { version: dice.next(), digest: some_digest(dice) } };
-        let about = (some_time(dice), random::correlation().unwrap());
-        let signed = SignedEntry::write(self.org, after, (&self.voice, under), about, action).ok()?;
+        let about = Stamp { at: some_time(dice), correlation: random::correlation().unwrap() };
+        let signed = SignedEntry::write(self.org, after, &self.voice, under, about, action).ok()?;
         self.written.insert(signed.digest);
         Some((signed.envelope.clone(), goes_on.then_some(signed)))
     }

@@ -67,8 +67,8 @@ impl Turncoat {
         runtime.block_on(async {
             at.gateway.speak_first().await.unwrap();
             let certificate = Arc::new(EndpointCertificate::make(&at.gateway).unwrap());
-            let judging = (Arc::clone(&at.gateway.judgment), Arc::clone(&at.gateway.vouched));
-            let acceptor = TlsAcceptor::from(tls::server(judging, certificate).unwrap());
+            let (judgment, vouched) = (Arc::clone(&at.gateway.judgment), Arc::clone(&at.gateway.vouched));
+            let acceptor = TlsAcceptor::from(tls::server(judgment, vouched, certificate).unwrap());
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.unwrap();
             // It goes on to hear what the other gateway has.
             tokio::spawn(peering::keep(Arc::clone(&at.gateway), folder.scope()));

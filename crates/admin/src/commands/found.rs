@@ -7,11 +7,11 @@ use identity::principal::{Address, Host, Name, NodeName, OrgName, SignerName};
 use identity::time::Seconds;
 use serde::Serialize;
 use terminal::confirm::confirm;
-use terminal::failure::{During, Failure};
+use terminal::failure::Failure;
 use wire::known::Known;
 
 use crate::found::{self, FoundError, Phrase, Plan};
-use crate::home::Common;
+use crate::home::{Common, During};
 use crate::reminder;
 
 const DEFAULT_PORT: u16 = 7443;
@@ -151,11 +151,11 @@ impl Found {
         };
         let user: Name = match self.user.clone().or_else(login) {
             Some(user) => user,
-            None => "operator".parse().map_err(|why: identity::principal::BadName| Failure::new(doing, &why))?,
+            None => "operator".parse().during(doing)?,
         };
         let node = match self.node.clone().or(label) {
             Some(node) if node.as_str() != user.as_str() => node,
-            _ => "gateway".parse().map_err(|why: identity::principal::BadName| Failure::new(doing, &why))?,
+            _ => "gateway".parse().during(doing)?,
         };
         Ok(Plan {
             org: self.name.clone(),

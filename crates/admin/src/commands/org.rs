@@ -8,11 +8,11 @@ use identity::principal::OrgName;
 use ledger::store::Ledger;
 use operate::folder::OperatorFolder;
 use serde::Serialize;
-use terminal::failure::{During, Failure};
+use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::home::Common;
+use crate::home::{Common, During};
 
 #[derive(Debug, Subcommand)]
 pub enum OrgCommand {

@@ -11,11 +11,11 @@ use gateway::store::folder::GatewayFolder;
 use member::metrics::port::NoPort;
 use node::commands::run::stop_signal;
 use serde::Serialize;
-use terminal::failure::{During, Exit, Failure};
+use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 
 use crate::config::{BadConfig, Flags, Settings};
-use crate::home::Common;
+use crate::home::{Common, During};
 use crate::reminder;
 
 #[derive(Debug, Args)]

@@ -15,7 +15,7 @@ use identity::bundle::{Bundle, Domain, Endpoint, Identity, InDomain};
 use identity::certificate::{self, BadCertificate, Validity};
 use identity::envelope::{BadEnvelope, Envelope};
 use identity::head::{Cause, Head, Mandate, Placement, Revocations, TrustLine, TrustState};
-use identity::id::{Correlation, Digest};
+use identity::id::Digest;
 use identity::key::{BadKey, EdKey, P256Key, Sign};
 use identity::principal::{Address, Host, Name, NodeName, OrgName, Principal, PrincipalKind, SignerName};
 use identity::signers::{BadQuorum, Quorum, Signer};
@@ -30,7 +30,7 @@ use operate::session::timely::{FRESH, MANDATE};
 use operate::trust::issuers::ISSUER_LIFE;
 use org::founding::{BadFounding, Founding, FoundingRecord};
 use org::invite::admission::{Claim, ClaimAuthority};
-use org::ledger::entry::{Action, SignedEntry};
+use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::refusal::Refusal;
 use org::state::State;
 use wire::enroll::SvidRequest;
@@ -184,8 +184,8 @@ impl Roots {
     }
 
     fn save(&self, operator: &OperatorFolder, passphrase: Option<&Passphrase>) -> Result<(), FoundError> {
-        save_root(operator, &self.identity, passphrase)?;
-        save_root(operator, &self.endpoint, passphrase)
+        save_root(operator, &self.identity.0, &self.identity.1, passphrase)?;
+        save_root(operator, &self.endpoint.0, &self.endpoint.1, passphrase)
     }
 }
 
@@ -197,7 +197,8 @@ fn root<D: InDomain>(org: &OrgName, now: Timestamp) -> Result<(Authority<D>, P25
 
 fn save_root<D: InDomain>(
     operator: &OperatorFolder,
-    (authority, key): &(Authority<D>, P256Key),
+    authority: &Authority<D>,
+    key: &P256Key,
     passphrase: Option<&Passphrase>,
 ) -> Result<(), FoundError> {
     let name = format!("{}-root", D::DOMAIN.word());
@@ -242,15 +243,15 @@ struct Founder<'a> {
 impl Founder<'_> {
     fn gateway_keys(&self, roots: &Roots, folder: &GatewayFolder) -> Result<GatewayKeys, FoundError> {
         let (identity_key, endpoint_key) = (random::p256()?, random::p256()?);
-        let who = (&self.plan.org, &self.plan.node);
+        let (org, node) = (&self.plan.org, &self.plan.node);
         let life = || Validity::from_now(self.now, ISSUER_LIFE);
         let keys = GatewayKeys {
             voice: random::ed25519()?,
-            identity: roots.identity.0.certify_issuer(who, &identity_key, random::serial()?, life())?,
-            endpoint: roots.endpoint.0.certify_issuer(who, &endpoint_key, random::serial()?, life())?,
+            identity: roots.identity.0.certify_issuer(org, node, &identity_key, random::serial()?, life())?,
+            endpoint: roots.endpoint.0.certify_issuer(org, node, &endpoint_key, random::serial()?, life())?,
             endpoint_root: roots.endpoint.0.certificate().clone(),
         };
-        folder.save_keys(&keys, (&identity_key, &endpoint_key))?;
+        folder.save_keys(&keys, &identity_key, &endpoint_key)?;
         Ok(keys)
     }
 
@@ -286,7 +287,7 @@ impl Founder<'_> {
             state: State::of(self.founding),
             ledger,
             voice: &keys.voice,
-            when: (self.now, random::correlation()?),
+            when: Stamp { at: self.now, correlation: random::correlation()? },
         };
         chain.ledger.begin()?;
         for envelope in [&self.founding.envelope, &identity, &endpoint, &head] {
@@ -305,7 +306,7 @@ impl Founder<'_> {
 
     fn bundle<D: InDomain>(&self, pem: &str) -> Result<Envelope, FoundError> {
         let hosts = self.plan.addresses.iter().map(|address| address.host.clone()).collect();
-        self.seal(&Bundle::<D>::draft((1, None), &self.plan.org, hosts, pem, self.now)?)
+        self.seal(&Bundle::<D>::draft(1, None, &self.plan.org, hosts, pem, self.now)?)
     }
 
     fn first_head(&self, keys: &GatewayKeys, identity: &Envelope, endpoint: &Envelope) -> Head {
@@ -405,7 +406,7 @@ struct Chain<'a> {
     state: State,
     ledger: Ledger,
     voice: &'a EdKey,
-    when: (Timestamp, Correlation),
+    when: Stamp,
 }
 
 impl Chain<'_> {
@@ -413,9 +414,9 @@ impl Chain<'_> {
     fn add(&mut self, action: Action) -> Result<Envelope, FoundError> {
         let inconsistent = |why: &dyn std::fmt::Display| FoundError::Inconsistent(why.to_string());
         let last = self.state.frontier.place_of(&self.voice.public());
-        let signed = SignedEntry::write(self.state.org, last, (self.voice, self.state.under()), self.when, action);
+        let signed = SignedEntry::write(self.state.org, last, self.voice, self.state.under(), self.when, action);
         let signed = signed.map_err(|why| inconsistent(&why))?;
-        self.state.take_own(&signed, None, self.when.0).map_err(|why| inconsistent(&why))?;
+        self.state.take_own(&signed, None, self.when.at).map_err(|why| inconsistent(&why))?;
         self.ledger.add_entry(&signed)?;
         Ok(signed.envelope)
     }

@@ -248,7 +248,7 @@ impl Common {
         let org = self.org(doing)?;
         let folder = OperatorFolder::at(&self.home(), &org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
+        let known = folder.known().during(doing)?;
         let keys =
             SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
         let session = self.begin(&org, Some(&keys), doing, false).await?;
@@ -270,7 +270,7 @@ impl Common {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = self.desk(org, keys, doing, own).await?;
         let begun = Box::pin(Session::begin(folder, desk)).await;
-        let mut session = begun.map_err(|why| failure(doing, &why))?;
+        let mut session = begun.during(doing)?;
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
         if let Some(trouble) = &session.copy_trouble {
@@ -287,16 +287,15 @@ impl Common {
 
     /// The gateway's folder, if nobody else has it open, else the gateway over the network.
     async fn desk(&self, org: &OrgName, keys: Option<&SignerKeys>, doing: &str, own: bool) -> Result<AnyDesk, Failure> {
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let gateway = GatewayFolder::at(&self.home(), org);
         if self.gateway.is_some() || !gateway.folder.exists() {
             let addresses = match &self.gateway {
                 Some(address) => vec![address.clone()],
                 None => self.everywhere(org, doing)?,
             };
-            return self.remote((org, keys), addresses.into_iter().map(GatewayAddress::from).collect(), doing).await;
+            return self.remote(org, keys, addresses.into_iter().map(GatewayAddress::from).collect(), doing).await;
         }
-        if let Some(desk) = self.elsewhere((org, keys), &gateway, doing, own).await? {
+        if let Some(desk) = self.elsewhere(org, keys, &gateway, doing, own).await? {
             return Ok(desk);
         }
         let mut last = Failure::failed(doing, "another process holds the gateway's folder and does not serve")
@@ -308,19 +307,19 @@ impl Common {
                 Ok(open) => return Ok(AnyDesk::Local(Box::new(open))),
                 Err(GatewayError::Busy) => {}
                 Err(why) => {
-                    let failure = failed(&why);
+                    let failure = Failure::new(doing, &why);
                     return Err(match why.hint() {
                         Some(hint) => failure.hint(hint),
                         None => failure,
                     });
                 }
             }
-            if let Some(serving) = gateway.serving().map_err(|why| failed(&why))? {
-                let about = gateway.about().map_err(|why| failed(&why))?;
+            if let Some(serving) = gateway.serving().during(doing)? {
+                let about = gateway.about().during(doing)?;
                 let dial = Some(serving.dial());
                 let door =
                     about.addresses.into_iter().take(1).map(|address| GatewayAddress { address, dial }).collect();
-                match self.remote((org, keys), door, doing).await {
+                match self.remote(org, keys, door, doing).await {
                     Ok(desk) => return Ok(desk),
                     // The file may be a killed gateway's, and the lock another command's.
                     Err(why) if why.exit == Exit::Failed => last = why,
@@ -337,7 +336,7 @@ impl Common {
     /// Everywhere that a gateway may be, the first one first.
     fn everywhere(&self, org: &OrgName, doing: &str) -> Result<Vec<Address>, Failure> {
         let (folder, known) = self.operator(org, doing)?;
-        let memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
+        let memory = folder.memory().during(doing)?;
         let mut all = known.head.head.gateway_addresses(clock::now());
         all.extend(memory.gateways.into_iter().filter(|address| !all.contains(address)).collect::<Vec<_>>());
         Ok(all)
@@ -347,7 +346,8 @@ impl Common {
     /// would reach the others only when this one serves.
     async fn elsewhere(
         &self,
-        (org, keys): (&OrgName, Option<&SignerKeys>),
+        org: &OrgName,
+        keys: Option<&SignerKeys>,
         local: &GatewayFolder,
         doing: &str,
         own: bool,
@@ -355,14 +355,14 @@ impl Common {
         // A home without an operator only looks at its own.
         let Ok(known) = OperatorFolder::at(&self.home(), org).known() else { return Ok(None) };
         let (head, now) = (&known.head.head, clock::now());
-        let about = local.about().map_err(|why| Failure::new(doing, &why))?;
+        let about = local.about().during(doing)?;
         let others = head.mandates.iter().filter(|mandate| mandate.gateway != about.node && mandate.is_active(now));
         let mut doors: Vec<GatewayAddress> =
             others.flat_map(|mandate| mandate.addresses.iter().cloned().map(GatewayAddress::from)).collect();
         if doors.is_empty() || own {
             return Ok(None);
         }
-        let serving = local.serving().map_err(|why| Failure::new(doing, &why))?;
+        let serving = local.serving().during(doing)?;
         if let Some(serving) = serving.filter(|_| head.active_mandate(&about.node, now).is_some()) {
             let dial = Some(serving.dial());
             let own = about.addresses.into_iter().take(1).map(|address| GatewayAddress { address, dial });
@@ -371,7 +371,7 @@ impl Common {
         }
         let mut last = None;
         for door in doors {
-            match self.remote((org, keys), vec![door], doing).await {
+            match self.remote(org, keys, vec![door], doing).await {
                 Ok(desk) => return Ok(Some(desk)),
                 Err(why) if why.exit == Exit::Usage => return Err(why),
                 Err(why) => last = Some(why),
@@ -387,17 +387,16 @@ impl Common {
 
     pub async fn remote(
         &self,
-        (org, keys): (&OrgName, Option<&SignerKeys>),
+        org: &OrgName,
+        keys: Option<&SignerKeys>,
         doors: Vec<GatewayAddress>,
         doing: &str,
     ) -> Result<AnyDesk, Failure> {
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         let folder = OperatorFolder::at(&self.home(), org);
         let opened =
             if keys.is_none() { Some(self.keys(org, doing).map_err(|why| why.exit(Exit::Usage))?) } else { None };
         let keys = keys.or(opened.as_ref());
-        let (known, memory) =
-            (folder.known().map_err(|why| failed(&why))?, folder.memory().map_err(|why| failed(&why))?);
+        let (known, memory) = (folder.known().during(doing)?, folder.memory().during(doing)?);
         let at_hand = keys.map(SignerKeys::at_hand).unwrap_or_default();
         let roots = folder.endpoint_roots(&known);
         let desk = Box::pin(RemoteDesk::connect(doors, roots, known.clone(), memory.tip, at_hand)).await;
@@ -405,17 +404,20 @@ impl Common {
             && let Some(noticed) = known.heed(source, clock::now())
         {
             // A recovery took effect unseen by this home, which counts from now on.
-            let locked = folder.lock_files().map_err(|why| failed(&why))?;
-            folder.keep_known(noticed, &locked).map_err(|why| failed(&why))?;
+            let locked = folder.lock_files().during(doing)?;
+            folder.keep_known(noticed, &locked).during(doing)?;
         }
         let desk = desk.map_err(|why| {
             if let CallError::Knowledge { source: BadKnowledge::Head(_), .. } = &why {
-                return failed(&why).exit(Exit::Refused).hint(BEHIND);
+                return Failure::new(doing, &why).exit(Exit::Refused).hint(BEHIND);
             }
             if let CallError::Knowledge { source: BadKnowledge::RecoveryWaits { .. }, .. } = &why {
-                return failed(&why).exit(Exit::Refused).hint("this home counts from now on: run it again then");
+                return Failure::new(doing, &why)
+                    .exit(Exit::Refused)
+                    .hint("this home counts from now on: run it again then");
             }
-            failed(&why).hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
+            Failure::new(doing, &why)
+                .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
         })?;
         Ok(AnyDesk::Remote(Box::new(desk)))
     }

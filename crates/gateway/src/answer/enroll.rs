@@ -92,7 +92,8 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
     let proven = ProvenClaim::check(request.claim.clone(), org, &invite).map_err(|_| Refusal::BadProof)?;
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
     let transcript = Transcript::new(
-        (challenge.bytes, nonce),
+        challenge.bytes,
+        nonce,
         subject,
         &request.svid.request.0,
         &request.svid.binding,
@@ -195,7 +196,7 @@ pub(crate) fn check_turn(
         return Ok(());
     }
     let restored_at = tx.set_back_at()?;
-    renew::check_counter(last, (asked.counter, asked.request), restored_at).inspect_err(|refusal| {
+    renew::check_counter(last, asked.counter, asked.request, restored_at).inspect_err(|refusal| {
         let own = Alarm::own(refusal.to_string(), Some(Conflict::new(last, asked)));
         let known_by = last.and_then(|last| tx.teller_of(key, principal, last).ok()?);
         let alarm = Alarm { known_by, ..own };
@@ -264,7 +265,8 @@ pub(crate) async fn come_back(gateway: &Gateway, request: ReturnRequest, setting
     };
     let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
     let transcript = Transcript::new(
-        (challenge.bytes, nonce),
+        challenge.bytes,
+        nonce,
         request.admission,
         &request.svid.request.0,
         &request.svid.binding,

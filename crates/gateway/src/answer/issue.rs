@@ -62,7 +62,7 @@ impl Gateway {
             return Err(Refusal::NoMandate);
         }
         let authority = &issuers.identity.authority;
-        let leaf = authority.issue_svid(applicant.principal, (&key, binding), serial, validity);
+        let leaf = authority.issue_svid(applicant.principal, &key, binding, serial, validity);
         let leaf = leaf.or_fault(Fault::Keys)?;
         let chain = issuers.svid_chain(leaf);
         Ok(Made {

@@ -3,6 +3,7 @@
 use ground::{clock, random};
 use identity::envelope::Envelope;
 use identity::time::Timestamp;
+use org::ledger::entry::Stamp;
 use org::ledger::signers::Stance;
 use org::refusal::{Fault, Refusal};
 use org::state::State;
@@ -40,7 +41,7 @@ pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Times
             let why = format!("{MAX_OPEN} recoveries wait already: finish one of them");
             return Err(Refusal::LedgerRefuses { why });
         }
-        tx.take(vec![recovery], (now, correlation))?;
+        tx.take(vec![recovery], Stamp { at: now, correlation })?;
         let why = "it follows other signers than those in force here".to_owned();
         due(tx.state).map(|due_at| (due_at, true)).ok_or(Refusal::LedgerRefuses { why })
     };

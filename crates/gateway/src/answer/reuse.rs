@@ -51,7 +51,8 @@ fn is_proven(gateway: &Gateway, request: &EnrollRequest, invite: &Invite, claim:
         return false;
     };
     let transcript = Transcript::new(
-        (setting.challenge.bytes, nonce),
+        setting.challenge.bytes,
+        nonce,
         request.claim.digest(),
         &request.svid.request.0,
         &request.svid.binding,

@@ -90,8 +90,8 @@ pub async fn serve(
     files::put_roots(&gateway)?;
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
     let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
-    let judging = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
-    let acceptor = TlsAcceptor::from(tls::server(judging, resolver)?);
+    let (judgment, vouched) = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
+    let acceptor = TlsAcceptor::from(tls::server(judgment, vouched, resolver)?);
     let listener = TcpListener::bind(listen).await.map_err(|source| ServeError::Listen { address: listen, source })?;
     let local = listener.local_addr().map_err(|source| ServeError::Listen { address: listen, source })?;
     let metrics = port::listen(metrics).await?;

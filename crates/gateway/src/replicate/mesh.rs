@@ -234,7 +234,7 @@ async fn take(
         tx.merge_reports(&reports)?;
         let read = tx.keep(|tx| tx.ledger.read_of(&from))?;
         if read != until {
-            tx.keep(|tx| tx.ledger.keep_read_of(&from, until))?;
+            tx.keep(|tx| tx.ledger.keep_read_of(&from, until.0, until.1))?;
         }
         Ok(added > 0 || read != until)
     };

@@ -152,11 +152,11 @@ impl GatewayFolder {
     }
 
     /// Writes what founding made.
-    pub fn save_keys(&self, keys: &GatewayKeys, issuers: (&P256Key, &P256Key)) -> Result<(), ScopeError> {
+    pub fn save_keys(&self, keys: &GatewayKeys, identity: &P256Key, endpoint: &P256Key) -> Result<(), ScopeError> {
         file::make_private_folder(&self.folder)?;
         file::write(&self.path("voice.key"), &keys.voice.seed()[..], FileAccess::Private)?;
-        self.save_issuer(Domain::Identity, issuers.0, &keys.identity.pem())?;
-        self.save_issuer(Domain::Endpoint, issuers.1, &keys.endpoint.pem())?;
+        self.save_issuer(Domain::Identity, identity, &keys.identity.pem())?;
+        self.save_issuer(Domain::Endpoint, endpoint, &keys.endpoint.pem())?;
         let root = certificate::to_pem(std::slice::from_ref(&keys.endpoint_root));
         Ok(file::write(&self.path("endpoint-root.pem"), root.as_bytes(), FileAccess::Readable)?)
     }

@@ -188,8 +188,8 @@ impl Transaction<'_> {
             let known = self.keep(|tx| tx.ledger.report_of(key.digest()))?;
             let known = known.and_then(|known| Some(later(&known.peek::<Report>(org).ok()?, known.digest())));
             if known < Some(later(&report, kept.digest())) {
-                let received = (view.received_at, report.head.version);
-                self.keep(|tx| tx.ledger.put_report(key.digest(), received, &kept))?;
+                let (at, head) = (view.received_at, report.head.version);
+                self.keep(|tx| tx.ledger.put_report(key.digest(), at, head, &kept))?;
             }
             let seen = self.keep(|tx| tx.ledger.seen(key.digest()))?;
             // Another gateway's clock, or its lie, makes nobody seen in the future.

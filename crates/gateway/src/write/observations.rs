@@ -50,9 +50,9 @@ impl ObservationBuffer {
     }
 
     /// What a node says of itself: when it came, the head that it has, its words. True if it is the first that waits.
-    pub fn reported(&self, node_key: Digest, report: (Timestamp, u64, Envelope)) -> bool {
+    pub fn reported(&self, node_key: Digest, received_at: Timestamp, head: u64, report: Envelope) -> bool {
         self.add(|waiting| {
-            waiting.reports.insert(node_key, report);
+            waiting.reports.insert(node_key, (received_at, head, report));
         })
     }
 
@@ -81,7 +81,7 @@ impl ObservationBuffer {
             ledger.log_seen(*node_key, *at)?;
         }
         for (node_key, (at, head, report)) in &waiting.reports {
-            ledger.put_report(*node_key, (*at, *head), report)?;
+            ledger.put_report(*node_key, *at, *head, report)?;
         }
         if !waiting.refused.is_empty() {
             ledger.observe(&waiting.refused)?;

@@ -14,7 +14,7 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 use ledger::error::LedgerError;
 use ledger::store::{Alarm, Ledger};
-use org::ledger::entry::{Action, SignedEntry};
+use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::ledger::frontier::Tip;
 use org::refusal::{Fault, Refusal};
 use org::state::State;
@@ -139,7 +139,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Takes what operators signed: all or none. What is here already is not written again.
-    pub fn take(&mut self, objects: Vec<Envelope>, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+    pub fn take(&mut self, objects: Vec<Envelope>, when: Stamp) -> Result<(), Refusal> {
         let refuses = |why: String| Refusal::LedgerRefuses { why };
         let handed: Vec<Envelope> = objects.into_iter().filter(|object| !self.state.has_object(object)).collect();
         if handed.is_empty() {
@@ -154,16 +154,16 @@ impl<'a> Transaction<'a> {
             }
             if !objects.is_empty() {
                 // A change of signers may name an older head.
-                self.keep(|tx| tx.ledger.bring_back_heads(&mut trial, when.0))?;
-                trial.conclude(when.0);
+                self.keep(|tx| tx.ledger.bring_back_heads(&mut trial, when.at))?;
+                trial.conclude(when.at);
             }
             if object.kind() == Head::KIND {
-                trial.check_follows(&object, when.0).map_err(|why| refuses(why.to_string()))?;
+                trial.check_follows(&object, when.at).map_err(|why| refuses(why.to_string()))?;
             }
-            trial.take(&object, when.0).map_err(|why| refuses(why.to_string()))?;
+            trial.take(&object, when.at).map_err(|why| refuses(why.to_string()))?;
             objects.push(object);
         }
-        self.keep(|tx| tx.ledger.conclude_with(&mut trial, when.0, |root| Some(tx.staged.look(root)?.leaves())))?;
+        self.keep(|tx| tx.ledger.conclude_with(&mut trial, when.at, |root| Some(tx.staged.look(root)?.leaves())))?;
         for object in &objects {
             trial.check_taken(object).map_err(|why| refuses(why.to_string()))?;
         }
@@ -191,7 +191,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// In this gateway's own chain; if it may write none, beside it.
-    fn write_down(&mut self, object: Envelope, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+    fn write_down(&mut self, object: Envelope, when: Stamp) -> Result<(), Refusal> {
         if self.halt.check().is_err() || !self.state.judged.voices.contains_key(&self.voice.key.public()) {
             return self.keep(|tx| tx.ledger.add_object(&object));
         }
@@ -248,16 +248,11 @@ impl<'a> Transaction<'a> {
 
     /// Writes an entry of this gateway's own about a machine.
     pub fn append_own(&mut self, action: Action, at: Timestamp, correlation: Correlation) -> Result<(), Refusal> {
-        self.append_about(action, (at, correlation), None).map(drop)
+        self.append_about(action, Stamp { at, correlation }, None).map(drop)
     }
 
     /// Writes the first entry of this gateway's chain: its machine is there.
-    pub fn begin_chain(
-        &mut self,
-        node_key: Digest,
-        name: NodeName,
-        when: (Timestamp, Correlation),
-    ) -> Result<(), Refusal> {
+    pub fn begin_chain(&mut self, node_key: Digest, name: NodeName, when: Stamp) -> Result<(), Refusal> {
         self.halt.check_mapless()?;
         self.append_checked(Action::NodeJoin { node_key, name }, when, None).map(drop)
     }
@@ -270,28 +265,18 @@ impl<'a> Transaction<'a> {
         correlation: Correlation,
     ) -> Result<Envelope, Refusal> {
         let action = granted.action().clone();
-        self.append_about(action, (at, correlation), Some(granted))
+        self.append_about(action, Stamp { at, correlation }, Some(granted))
     }
 
-    fn append_about(
-        &mut self,
-        action: Action,
-        when: (Timestamp, Correlation),
-        granted: Option<Granted>,
-    ) -> Result<Envelope, Refusal> {
+    fn append_about(&mut self, action: Action, when: Stamp, granted: Option<Granted>) -> Result<Envelope, Refusal> {
         self.halt.check()?;
         self.append_checked(action, when, granted)
     }
 
-    fn append_checked(
-        &mut self,
-        action: Action,
-        when: (Timestamp, Correlation),
-        granted: Option<Granted>,
-    ) -> Result<Envelope, Refusal> {
+    fn append_checked(&mut self, action: Action, when: Stamp, granted: Option<Granted>) -> Result<Envelope, Refusal> {
         let signed = self.sign(action, when)?;
         // What would not count is not written: nobody else needs to judge it.
-        let taken = self.state.take_own(&signed, granted.as_ref(), when.0);
+        let taken = self.state.take_own(&signed, granted.as_ref(), when.at);
         let effect = taken.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
         self.batch.wide |= effect == Effect::Wide;
         self.keep(|tx| tx.ledger.add_entry(&signed))?;
@@ -301,10 +286,10 @@ impl<'a> Transaction<'a> {
     }
 
     /// The next entry of this gateway's chain.
-    fn sign(&self, action: Action, when: (Timestamp, Correlation)) -> Result<SignedEntry, Refusal> {
+    fn sign(&self, action: Action, when: Stamp) -> Result<SignedEntry, Refusal> {
         let key = &self.voice.key as &dyn Sign;
         let last = self.state.frontier.place_of(&key.public());
-        let signed = SignedEntry::write(self.state.org, last, (key, self.state.under()), when, action);
+        let signed = SignedEntry::write(self.state.org, last, key, self.state.under(), when, action);
         signed.or_fault(Fault::Keys)
     }
 
@@ -336,7 +321,7 @@ impl<'a> Transaction<'a> {
             // A fork, or a map that is missing, still holds it back.
             if self.state.judged.fold.ends.contains_key(&voice) {
                 let correlation = random::correlation().or_fault(Fault::Randomness)?;
-                self.write_beside((ground::clock::now(), correlation))?;
+                self.write_beside(Stamp { at: ground::clock::now(), correlation })?;
             }
         }
         Ok(())
@@ -369,7 +354,7 @@ impl<'a> Transaction<'a> {
 
     /// The head in force gives this gateway's mandate to its spare voice: in one commit it begins its chain anew, and
     /// nothing holds it back any more. Until the members' map is here it does not know itself, and waits.
-    pub(crate) fn go_over(&mut self, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+    pub(crate) fn go_over(&mut self, when: Stamp) -> Result<(), Refusal> {
         let Some(next) = self.tips.next(self.state).filter(|next| next.public() != self.voice.public()) else {
             return Ok(());
         };
@@ -385,7 +370,7 @@ impl<'a> Transaction<'a> {
         } else {
             self.keep(|tx| tx.ledger.clear_marks())?;
             let signed = self.sign(Action::NodeJoin { node_key, name: next.gateway.clone() }, when)?;
-            let taken = self.state.take_own(&signed, None, when.0);
+            let taken = self.state.take_own(&signed, None, when.at);
             taken.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
             self.write_own(&signed)?;
         }
@@ -395,7 +380,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// What came in while nothing could be written into its chain is written there now, so that others get it.
-    pub(crate) fn write_beside(&mut self, when: (Timestamp, Correlation)) -> Result<(), Refusal> {
+    pub(crate) fn write_beside(&mut self, when: Stamp) -> Result<(), Refusal> {
         let objects = self.keep(|tx| tx.ledger.objects())?;
         if objects.is_empty() {
             return Ok(());

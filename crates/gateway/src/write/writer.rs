@@ -13,6 +13,7 @@ use identity::envelope::Envelope;
 use identity::time::Seconds;
 use ledger::store::Ledger;
 use org::founding::Founding;
+use org::ledger::entry::Stamp;
 use org::refusal::{Fault, Refusal};
 use org::state::State;
 use tokio::sync::{RwLock, oneshot};
@@ -230,8 +231,9 @@ impl Scribe {
         let (state, staged) = (&mut self.ahead, &mut self.staged);
         let mut tx = Transaction::new(state, staged, &self.ledger, &self.tips, &self.halt, &self.closing);
         tx.batch.observed = reported;
-        let when = (clock::now(), random::correlation().map_err(|why| Broken::new(Fault::Randomness, &why))?);
-        tx.turn(when.0)?;
+        let correlation = random::correlation().map_err(|why| Broken::new(Fault::Randomness, &why))?;
+        let when = Stamp { at: clock::now(), correlation };
+        tx.turn(when.at)?;
         tx.go_over(when)?;
         for job in batch {
             finishes.push(job(&mut tx));

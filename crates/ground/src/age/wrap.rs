@@ -125,7 +125,7 @@ pub fn for_recipients(key: &FileKey, to: &[Recipient]) -> Result<Vec<Stanza>, No
 
 fn for_recipient(key: &FileKey, to: Recipient) -> Result<Stanza, NotWrapped> {
     let (secret, share) = random::x25519()?;
-    let body = key.wrap(&agree(&secret, &to.0, (&share, &to.0)).ok_or(NotWrapped::NoKey(to))?)?;
+    let body = key.wrap(&agree(&secret, &to.0, &share, &to.0).ok_or(NotWrapped::NoKey(to))?)?;
     Ok(Stanza { words: vec![BY_X25519.to_owned(), header::encode(&share)], body })
 }
 
@@ -174,7 +174,7 @@ pub fn by_identities(header: &Header, written: &[u8], identities: &[AgeIdentity]
         let body = stanza.wrapped()?;
         for (identity, public) in identities.iter().zip(&publics) {
             // A share that gives nothing was made to do harm.
-            let key = agree(&identity.0, &share, (&share, &public.0)).ok_or_else(|| malformed.clone())?;
+            let key = agree(&identity.0, &share, &share, &public.0).ok_or_else(|| malformed.clone())?;
             if let Some(found) = FileKey::unwrap(body, &key) {
                 return found.check(header, written);
             }
@@ -218,7 +218,7 @@ fn stretch(passphrase: &Passphrase, salt: &[u8; 16], work: u8) -> Option<LessSaf
 }
 
 /// Nothing if the other's key gives no secret.
-fn agree(secret: &[u8; 32], other: &[u8; 32], (share, recipient): (&[u8; 32], &[u8; 32])) -> Option<LessSafeKey> {
+fn agree(secret: &[u8; 32], other: &[u8; 32], share: &[u8; 32], recipient: &[u8; 32]) -> Option<LessSafeKey> {
     let secret = PrivateKey::from_private_key(&X25519, secret).ok()?;
     let salt = [&share[..], recipient].concat();
     let other = UnparsedPublicKey::new(&X25519, other);

@@ -113,7 +113,8 @@ pub enum BadBundle {
 
 impl<D: InDomain> Bundle<D> {
     pub fn draft(
-        (version, replaces): (u64, Option<u64>),
+        version: u64,
+        replaces: Option<u64>,
         org: &OrgName,
         hosts: Vec<Host>,
         roots_pem: &str,

@@ -15,7 +15,7 @@ fn signers() -> (SignerSet, crate::key::EdKey) {
 }
 
 fn draft<D: InDomain>(branch: &Branch<D>) -> BundleBody {
-    Bundle::<D>::draft((2, Some(1)), &harbor(), vec![host("gw.example")], &branch.root.pem(), NOW).unwrap()
+    Bundle::<D>::draft(2, Some(1), &harbor(), vec![host("gw.example")], &branch.root.pem(), NOW).unwrap()
 }
 
 fn opened<D: InDomain>(body: &BundleBody) -> Result<Bundle<D>, BadBundle> {
@@ -45,15 +45,15 @@ fn a_bundle_of_one_domain_is_none_of_the_other() {
 #[test]
 fn issuing_keys_in_a_bundle_lead_to_its_roots() {
     let (old, new) = (Branch::<Identity>::new(), Branch::<Identity>::new());
-    let who = (&harbor(), &node("gw-1"));
-    let cross = new.root.certify_issuer(who, &old.issuer_key, Serial([9; 16]), days(365)).unwrap();
+    let (org, gateway) = (harbor(), node("gw-1"));
+    let cross = new.root.certify_issuer(&org, &gateway, &old.issuer_key, Serial([9; 16]), days(365)).unwrap();
     let body = BundleBody { issuers: vec![der(cross.certificate())], ..draft(&new) };
     let bundle = opened::<Identity>(&body).unwrap();
     assert_eq!(bundle.issuers_of(old.issuer.key_id()).collect::<Vec<_>>(), [cross.certificate()]);
     assert_eq!(bundle.issuers_of(new.issuer.key_id()).count(), 0);
     // Another root's, a leaf, a certificate that says its issuer's name but is signed by somebody else, junk.
     let stranger = Authority::<Identity>::root(&harbor(), &p256(), SERIAL, days(9)).unwrap();
-    let forged = stranger.certify_issuer(who, &old.issuer_key, SERIAL, days(9)).unwrap();
+    let forged = stranger.certify_issuer(&org, &gateway, &old.issuer_key, SERIAL, days(9)).unwrap();
     for bad in [der(old.issuer.certificate()), der(forged.certificate()), Bytes(vec![1, 2, 3]), Bytes(Vec::new())] {
         let body = BundleBody { issuers: vec![bad], ..draft(&new) };
         assert_eq!(opened::<Identity>(&body).err(), Some(BadBundle::BadIssuer));

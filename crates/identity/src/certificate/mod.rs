@@ -87,7 +87,8 @@ pub(crate) fn draft_endpoint(
 /// A certificate authority: a root, or the issuing key below it.
 pub(crate) fn draft_authority(
     common_name: &str,
-    (below, uri): (u8, Option<&str>),
+    below: u8,
+    uri: Option<&str>,
     serial: Serial,
     validity: Validity,
 ) -> Result<CertificateParams, BadCertificate> {

@@ -299,9 +299,9 @@ impl Head {
     }
 
     /// What joiners demand: a floor, which is a signer set's version and a head's, and freshness.
-    pub fn check_for_joiner(&self, floor: (u64, u64), now: Timestamp) -> Result<(), BadHead> {
-        if self.place() < floor {
-            return Err(BadHead::Regression { found: self.version, known: floor.1 });
+    pub fn check_for_joiner(&self, signers: u64, head: u64, now: Timestamp) -> Result<(), BadHead> {
+        if self.place() < (signers, head) {
+            return Err(BadHead::Regression { found: self.version, known: head });
         }
         if !self.is_fresh(now) {
             return Err(BadHead::Stale { until: self.fresh_until, now });

@@ -348,7 +348,7 @@ impl Listing {
     /// name says nothing about whose name it is.
     pub fn leaf_of(&self, root: Digest, name: &NodeName) -> Result<Option<&NodeLeaf>, BadListing> {
         match self {
-            Self::Own { leaf, path, .. } => check_leaf((leaf, path), root, name).map(|()| Some(leaf)),
+            Self::Own { leaf, path, .. } => check_leaf(leaf, path, root, name).map(|()| Some(leaf)),
             Self::Class { absence, .. } | Self::Unlisted { absence } => {
                 check_absence(absence, root, name).map(|()| None)
             }
@@ -359,7 +359,7 @@ impl Listing {
     pub fn check(&self, root: Digest, name: &NodeName, key: Digest) -> Result<Said, BadListing> {
         match self {
             Self::Own { leaf, path, class } => {
-                check_leaf((leaf, path), root, name)?;
+                check_leaf(leaf, path, root, name)?;
                 if leaf.node_key != key {
                     return Err(BadListing::OtherKey);
                 }
@@ -367,7 +367,7 @@ impl Listing {
                     (Meant::Own(digest), None) => Ok(Said::Manifest(*digest)),
                     (Meant::Nothing, None) => Ok(Said::Nothing),
                     (Meant::Class(named), Some(InClass { leaf, path })) if *named == leaf.class => {
-                        check_class((leaf, path), root, name)?;
+                        check_class(leaf, path, root, name)?;
                         Ok(Said::Manifest(leaf.manifest))
                     }
                     (Meant::Class(named), _) => Err(BadListing::NoClass(named.clone())),
@@ -377,7 +377,7 @@ impl Listing {
                 }
             }
             Self::Class { leaf, path, absence } => {
-                check_class((leaf, path), root, name)?;
+                check_class(leaf, path, root, name)?;
                 check_absence(absence, root, name)?;
                 Ok(Said::Manifest(leaf.manifest))
             }
@@ -386,7 +386,7 @@ impl Listing {
     }
 }
 
-fn check_leaf((leaf, path): (&NodeLeaf, &Path), root: Digest, name: &NodeName) -> Result<(), BadListing> {
+fn check_leaf(leaf: &NodeLeaf, path: &Path, root: Digest, name: &NodeName) -> Result<(), BadListing> {
     if leaf.name != *name {
         return Err(BadListing::OtherNode(leaf.name.clone()));
     }
@@ -394,7 +394,7 @@ fn check_leaf((leaf, path): (&NodeLeaf, &Path), root: Digest, name: &NodeName) -
     if leads { Ok(()) } else { Err(BadListing::BrokenPath) }
 }
 
-fn check_class((leaf, path): (&ClassLeaf, &Path), root: Digest, name: &NodeName) -> Result<(), BadListing> {
+fn check_class(leaf: &ClassLeaf, path: &Path, root: Digest, name: &NodeName) -> Result<(), BadListing> {
     if !leaf.covers(name) {
         return Err(BadListing::OtherClass(leaf.class.clone()));
     }

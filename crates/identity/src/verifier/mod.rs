@@ -78,7 +78,7 @@ impl ProvenSvid {
         now: Timestamp,
     ) -> Result<Self, Untrusted> {
         let Chain { leaf, issuer, root } = check_chain(chain, standard.roots, side, now)?;
-        let roots = roots_of(chain, (standard.roots, root), side, now);
+        let roots = roots_of(chain, standard.roots, root, side, now);
         let leaf = certificate::read(leaf).map_err(|_| Untrusted::Malformed)?;
         let principal = sole_principal(&leaf, standard.name)?;
         let serial = serial_of(&leaf)?;
@@ -252,7 +252,8 @@ struct Chain<'a> {
 /// certificates of one issuing key.
 fn roots_of<D: InDomain>(
     chain: &[CertificateDer<'_>],
-    (roots, found): (&Roots<D>, Fingerprint),
+    roots: &Roots<D>,
+    found: Fingerprint,
     side: Side,
     now: Timestamp,
 ) -> Vec<Fingerprint> {
@@ -306,7 +307,7 @@ fn check_chain<'a, D: InDomain>(
     let moment = UnixTime::since_unix_epoch(std::time::Duration::from_secs(u64::try_from(now.unix()).unwrap_or(0)));
     let path = parsed
         .verify_for_usage(&[&P256], &anchors, between, moment, usage, None, None)
-        .map_err(|why| untrusted(&why, chain, (D::DOMAIN, now)).unwrap_or_else(unknown))?;
+        .map_err(|why| untrusted(&why, chain, D::DOMAIN, now).unwrap_or_else(unknown))?;
     let mut through = path.intermediate_certificates();
     let (Some(issuer), None) = (through.next(), through.next()) else {
         return Err(Untrusted::NotByAnIssuer);
@@ -318,11 +319,7 @@ fn check_chain<'a, D: InDomain>(
 }
 
 /// Nothing if the chain holds together but leads elsewhere.
-fn untrusted(
-    why: &webpki::Error,
-    chain: &[CertificateDer<'_>],
-    (domain, now): (Domain, Timestamp),
-) -> Option<Untrusted> {
+fn untrusted(why: &webpki::Error, chain: &[CertificateDer<'_>], domain: Domain, now: Timestamp) -> Option<Untrusted> {
     let mut times = chain.iter().filter_map(|der| certificate::read(der).ok()).map(|read| read.validity);
     let (leaf, of) = (times.next(), Of::leaf(domain));
     // If it is not the leaf's own time, it is that of an issuing certificate.

@@ -3,38 +3,23 @@
 use std::collections::BTreeMap;
 
 use identity::id::OrgId;
+use identity::principal::Name;
 use identity::principal::glob::NameGlob;
-use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 
 use super::machine::{Reader, all_parsed, flag, labels, parsed};
 use super::names::{Declared, Names, Whom};
-use super::place::{Notes, Spot, error, error_about};
+use super::place::{Notes, error, error_about};
+use super::spots::Spots;
 use super::tree::{Entry, Node};
 use super::tunnel::Told;
 use super::{Attached, KnownOrg, form, rules};
 use crate::fleet::{
-    At, ClassSpec, Fleet, InviteSpec, OrgSpec, Policy, ROLE_NODE, ROLE_OPERATOR, ServiceSpec, StaleSpec, UserSpec,
+    ClassSpec, Fleet, InviteSpec, OrgSpec, Policy, ROLE_NODE, ROLE_OPERATOR, ServiceSpec, StaleSpec, UserSpec,
 };
 
 /// A head's, if nothing is said.
 const FRESHNESS: Seconds = Seconds::DAY.times(30);
-
-/// Where things stand that the rules speak of.
-#[derive(Debug, Default)]
-pub(crate) struct Spots {
-    pub(crate) names: Names,
-    pub(crate) users: Option<Spot>,
-    /// Each pattern of each class.
-    pub(crate) globs: Vec<(Name, NameGlob, Spot)>,
-    pub(crate) at: BTreeMap<Name, Vec<(At, Spot)>>,
-    pub(crate) addr: BTreeMap<Name, Spot>,
-    /// Where nodes say where others reach them.
-    pub(crate) address: BTreeMap<NodeName, Spot>,
-    /// Where tunnels are told what to do, of each machine for which anything is said.
-    pub(crate) tunnels: BTreeMap<At, Told>,
-    pub(crate) stale: Option<Spot>,
-}
 
 pub(crate) fn build(
     notes: &mut Notes<'_>,
@@ -137,30 +122,6 @@ fn org_spec(reader: &mut Reader<'_, '_>, entry: Option<&Entry>) -> Option<OrgSpe
 fn stale_spec(reader: &mut Reader<'_, '_>, node: &Node) -> Option<StaleSpec> {
     let (roles, every_node) = reader.names.roles_meant(reader.notes, node.get("roles"));
     Some(StaleSpec { margin: parsed(node, "margin")?, roles, every_node })
-}
-
-impl Spots {
-    fn read_machines(&mut self, declared: &Declared<'_>, org: &Told) {
-        let nodes = declared.nodes.iter().filter_map(|entry| Some((entry, form::machine(&entry.key).ok()?)));
-        for (entry, name) in nodes {
-            if let Some(address) = entry.value.get("address") {
-                self.address.entry(name.clone()).or_insert(address.spot());
-            }
-            self.hear(At::Node(name), &entry.value, org);
-        }
-        for entry in &declared.classes {
-            if let Ok(name) = entry.key.parse() {
-                self.hear(At::Class(name), &entry.value, org);
-            }
-        }
-    }
-
-    fn hear(&mut self, at: At, node: &Node, org: &Told) {
-        let told = Told::of(node, org);
-        if !told.is_empty() {
-            self.tunnels.entry(at).or_insert(told);
-        }
-    }
 }
 
 fn machines(reader: &mut Reader<'_, '_>, declared: &Declared<'_>, fleet: &mut Fleet, spots: &mut Spots) {

@@ -16,10 +16,9 @@ mod schema;
 mod names;
 mod tunnel;
 mod machine;
-mod build;
+mod spots;
 mod rules;
-mod tunnels;
-mod reach;
+mod build;
 
 #[cfg(test)]
 mod tests;

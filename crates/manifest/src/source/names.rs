@@ -198,19 +198,19 @@ impl Names {
 
     pub(crate) fn service(&self, notes: &mut Notes<'_>, item: &Node) -> Option<Name> {
         let others = [(&self.users, "a user"), (&self.groups, "a group"), (&self.classes, "a class")];
-        self.one(notes, item, (&self.services, "service", "services"), &others)
+        self.one(notes, item, Wanted { there: &self.services, kind: "service", section: "services" }, &others)
     }
 
     pub(crate) fn user(&self, notes: &mut Notes<'_>, item: &Node) -> Option<Name> {
         let others = [(&self.services, "a service"), (&self.roles, "a role"), (&self.classes, "a class")];
-        self.one(notes, item, (&self.users, "user", "users"), &others)
+        self.one(notes, item, Wanted { there: &self.users, kind: "user", section: "users" }, &others)
     }
 
     fn one(
         &self,
         notes: &mut Notes<'_>,
         item: &Node,
-        (there, kind, section): (&BTreeMap<Name, Spot>, &str, &str),
+        Wanted { there, kind, section }: Wanted<'_>,
         others: &[(&BTreeMap<Name, Spot>, &'static str)],
     ) -> Option<Name> {
         let text = item.text()?;
@@ -240,6 +240,14 @@ impl Names {
         }
         found
     }
+}
+
+/// What a name is to be one of.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    there: &'a BTreeMap<Name, Spot>,
+    kind: &'a str,
+    section: &'a str,
 }
 
 /// The name for which no second may stand in the shared space.

@@ -22,7 +22,7 @@ pub(crate) fn check(notes: &mut Notes<'_>, shape: &Shape, subject: Subject<'_>) 
     let Subject { node, at, path, about } = subject;
     match (shape, &node.value) {
         (Shape::Map(..) | Shape::MapOrNames(..), Value::Nothing) => {}
-        (Shape::Section(section), Value::Nothing) => missing(notes, section, (&[], &[]), subject),
+        (Shape::Section(section), Value::Nothing) => missing(notes, section, &[], &[], subject),
         (_, Value::Nothing) => {
             let draft = error(at, format!("`{path}` says nothing"));
             notes.push(draft.hint(format!("give {}, or leave it out", wanted(shape))));
@@ -74,7 +74,7 @@ fn keys(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], subject: Su
             None => meant.extend(unknown(notes, section, entry, subject.path)),
         }
     }
-    missing(notes, section, (entries, &meant), subject);
+    missing(notes, section, entries, &meant, subject);
 }
 
 /// Where to point when this value is wrong as a whole.
@@ -100,7 +100,7 @@ fn unknown(notes: &mut Notes<'_>, section: &Section, entry: &Entry, path: &str) 
 }
 
 /// Keys that are not there, and not among those that were meant by others.
-fn missing(notes: &mut Notes<'_>, section: &Section, (entries, meant): (&[Entry], &[&str]), subject: Subject<'_>) {
+fn missing(notes: &mut Notes<'_>, section: &Section, entries: &[Entry], meant: &[&str], subject: Subject<'_>) {
     let Subject { at, path, .. } = subject;
     let there = |name: &str| meant.contains(&name) || entries.iter().any(|entry| entry.key == name);
     for key in section.keys().filter(|key| key.needed && !there(key.name)) {

@@ -65,7 +65,7 @@ async fn explain(
         return refused;
     };
     match identity_roots(scope, known) {
-        Ok(roots) => Box::pin(wire::trust::explain(refused, (gateway, known), &own.chain, &roots)).await,
+        Ok(roots) => Box::pin(wire::trust::explain(refused, gateway, known, &own.chain, &roots)).await,
         Err(_) => refused,
     }
 }

@@ -355,13 +355,8 @@ async fn prove(
         envelope.sign(key).map_err(BadAnswer::Key)?;
     }
     let nonce: [u8; 32] = random::bytes()?;
-    let transcript = Transcript::new(
-        (challenge_bytes, nonce),
-        envelope.digest(),
-        &svid.request.0,
-        &svid.binding,
-        gateway.exporter(),
-    );
+    let transcript =
+        Transcript::new(challenge_bytes, nonce, envelope.digest(), &svid.request.0, &svid.binding, gateway.exporter());
     let by_invite = invite_key.as_ref().map(|key| transcript.sign(Purpose::Enroll, key));
     let facts = wait.map(|_| Envelope::seal(Some(asking.known.org()), &facts(envelope.digest())));
     let facts = facts.transpose().map_err(BadAnswer::from)?.map(|facts| facts.signed(node_key));

@@ -107,13 +107,8 @@ async fn come_back_at(scope: &Scope, node: &NodeFile, mut gateway: Believed, kno
     let challenge_bytes: [u8; 32] = challenge.challenge.0.as_slice().try_into().map_err(|_| BadAnswer::Challenge)?;
     let svid = asking.request(&pending, challenge.not_after)?;
     let nonce: [u8; 32] = random::bytes()?;
-    let transcript = Transcript::new(
-        (challenge_bytes, nonce),
-        admission.digest(),
-        &svid.request.0,
-        &svid.binding,
-        gateway.exporter(),
-    );
+    let transcript =
+        Transcript::new(challenge_bytes, nonce, admission.digest(), &svid.request.0, &svid.binding, gateway.exporter());
     let by_node = transcript.sign(Purpose::Return, &node_key).map_err(BadAnswer::Key)?;
     let tip = scope.tip_of(&gateway.mandate.gateway)?;
     let request = ReturnRequest { admission: admission.digest(), nonce: Bytes(nonce.to_vec()), svid, by_node, tip };

@@ -100,7 +100,7 @@ fn weigh_offer(mandate: &Mandate, until: Timestamp, known: &Known, clock: Timest
     }
     // A gateway offers what its mandate allows, from now on.
     let there = until - mandate.svid_ttl;
-    let clocks = Clocks::new((clock, there), &mandate.gateway, known);
+    let clocks = Clocks::new(clock, there, &mandate.gateway, known);
     Err(AskError::Untimely { until, over, clocks: Box::new(clocks) })
 }
 

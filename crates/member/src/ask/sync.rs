@@ -59,7 +59,7 @@ fn clocks_apart(tip: &Envelope, known: &Known, here: Timestamp) -> Option<String
         Some((tip.at, &mandate.gateway))
     });
     let (there, gateway) = said?;
-    let clocks = Clocks::new((here, there), gateway, known).apart()?;
+    let clocks = Clocks::new(here, there, gateway, known).apart()?;
     Some(format!("{clocks}: {}", clocks.cure()))
 }
 
@@ -262,7 +262,7 @@ struct Authority<'a> {
 fn take_authority(scope: &Scope, known: &Known, told: Authority<'_>) -> Result<(Known, Option<String>), AskError> {
     let Authority { signers, head, rivals, tip, recoveries } = told;
     let (now, known) = (known.now(clock::now()), &scope.timed(known.clone()));
-    let newer = match known.told((signers, head), rivals, now) {
+    let newer = match known.told(signers, head, rivals, now) {
         Ok(newer) => newer,
         Err(why) => {
             let beside: Vec<Envelope> = rivals.iter().chain(head).cloned().collect();

@@ -11,7 +11,7 @@ use member::ask::enroll;
 use member::store::scope::Scope;
 use org::invite::carried::JoinRequest;
 use serde::Serialize;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use terminal::show::show;
 
 use crate::commands::roots::Common;
@@ -49,14 +49,13 @@ impl Csr {
                 .hint("give one: --name NAME")
         })?;
         let place = Scope::requested(&common.root());
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
-        place.make_keys().map_err(|why| failed(&why))?;
-        let node_key = place.node_key().map_err(|why| failed(&why))?;
-        let seal_key = place.seal_key().map_err(|why| failed(&why))?;
+        place.make_keys().during(doing)?;
+        let node_key = place.node_key().during(doing)?;
+        let seal_key = place.seal_key().during(doing)?;
         let request = JoinRequest { node_key: node_key.public(), seal_key, name, hostname, made_at: clock::now() };
-        let envelope = request.seal(&node_key).map_err(|why| failed(&why))?;
-        let json = serde_json::to_vec_pretty(&envelope).map_err(|why| failed(&why))?;
-        file::write(&self.out, &json, FileAccess::Readable).map_err(|why| failed(&why))?;
+        let envelope = request.seal(&node_key).during(doing)?;
+        let json = serde_json::to_vec_pretty(&envelope).during(doing)?;
+        file::write(&self.out, &json, FileAccess::Readable).during(doing)?;
         let told = Told {
             name: request.name.to_string(),
             node_key: request.node_key.digest().to_string(),

@@ -372,9 +372,7 @@ async fn gateways(
         }
         let outcome = match (outcome, svid, identity_roots(scope, known)) {
             // An alert says little; this machine knows more.
-            (Err(why), Some(svid), Ok(members)) => {
-                Err(explain(why, (&gateway, known), &svid.own.chain, &members).await)
-            }
+            (Err(why), Some(svid), Ok(members)) => Err(explain(why, &gateway, known, &svid.own.chain, &members).await),
             (outcome, ..) => outcome,
         };
         findings.push(reach::finding(&gateway, &outcome));

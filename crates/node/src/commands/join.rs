@@ -18,7 +18,7 @@ use member::ask::error::AskError;
 use member::ask::host::own_full_name;
 use member::ask::renew;
 use member::store::scope::trust::TrustPaths;
-use member::store::scope::{NodeFile, Scope, ScopeError, Wish, read_key};
+use member::store::scope::{NodeFile, Scope, Wish, read_key};
 use member::store::waiting::Waiting;
 use org::invite::carried::JoinBundle;
 use org::invite::code::{InviteCode, Ticket};
@@ -292,7 +292,7 @@ pub(crate) fn in_words(waiting: &Waiting) -> String {
 /// Goes on with a join that waits, for the agent.
 pub(crate) async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> Result<(), Failure> {
     let doing = format!("could not join `{}`", code.name);
-    let folder = name_of(scope).parse().map_err(|why: identity::principal::BadName| Failure::new(&doing, &why))?;
+    let folder = name_of(scope).parse().during(&doing)?;
     let _turn = take_turn(&common.root(), &folder, &doing).await?;
     if scope.node().during(&doing)?.is_some() {
         return Ok(());
@@ -313,12 +313,11 @@ pub(crate) async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> 
 /// One join of a scope at a time, or each would draw a node key of its own. The second waits, and finds the work done.
 /// The lock lies beside the scope, not in it: a join that comes to nothing leaves no scope.
 async fn take_turn(root: &Path, scope: &OrgName, doing: &str) -> Result<Lock, Failure> {
-    let failed = |why: file::FileError| Failure::new(doing, &why);
-    file::make_private_folder(root).map_err(failed)?;
+    file::make_private_folder(root).during(doing)?;
     let path = root.join(format!(".{scope}.joining"));
     let deadline = Instant::now() + TURN_TIME;
     loop {
-        if let Some(lock) = Lock::take(&path).map_err(failed)? {
+        if let Some(lock) = Lock::take(&path).during(doing)? {
             return Ok(lock);
         }
         if Instant::now() >= deadline {
@@ -339,11 +338,10 @@ async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str)
     if !is_revoked(scope, &gateways).await.unwrap_or(false) {
         return Ok(false);
     }
-    let failed = |why: ScopeError| Failure::new(doing, &why);
     // Its agent ends by itself when it next asks. Held until the scope is gone: a new one gets a lock of its own.
     let deadline = Instant::now() + AGENT_TIME;
     let _agent = loop {
-        if let Some(lock) = scope.lock().map_err(failed)? {
+        if let Some(lock) = scope.lock().during(doing)? {
             break lock;
         }
         if Instant::now() >= deadline {
@@ -352,7 +350,7 @@ async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str)
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    scope.wipe().map_err(failed)?;
+    scope.wipe().during(doing)?;
     tracing::info!(name = %node.name, "this machine's old key was revoked and is wiped; it joins as a new machine");
     Ok(true)
 }

@@ -9,7 +9,7 @@ use member::store::scope::{NodeFile, Scope, ScopeError};
 use org::refusal::Refusal;
 use serde::Serialize;
 use terminal::confirm::confirm;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use terminal::show::show;
 use wire::connect::{CallError, GatewayAddress};
 
@@ -40,8 +40,7 @@ struct Left {
 impl Leave {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not leave";
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
-        let finished = finish(common).map_err(|why| failed(&why))?;
+        let finished = finish(common).during(doing)?;
         let scope = match (common.scope(doing), finished) {
             (Err(_), Some(org)) => {
                 told(common, &org, false);
@@ -49,10 +48,10 @@ impl Leave {
             }
             (scope, _) => scope?,
         };
-        let node = scope.node().map_err(|why| failed(&why))?;
+        let node = scope.node().during(doing)?;
         let org = name_of(&scope);
         if !self.local
-            && let Some(name) = mandated(&scope, node.as_ref()).map_err(|why| failed(&why))?
+            && let Some(name) = mandated(&scope, node.as_ref()).during(doing)?
         {
             let why = format!("`{name}` is a gateway with a mandate: its ledger and its keys would go with it");
             return Err(Failure::refused(doing, why)
@@ -61,17 +60,17 @@ impl Leave {
         confirm(self.yes, doing, &format!("Leave `{org}` and wipe this machine's keys? It cannot be undone."))?;
         let told_gateway = match (&node, self.local) {
             (Some(node), false) => {
-                let addresses = scope.addresses(node, clock::now()).map_err(|why| failed(&why))?;
+                let addresses = scope.addresses(node, clock::now()).during(doing)?;
                 let gateways: Vec<GatewayAddress> = addresses.into_iter().map(GatewayAddress::from).collect();
                 match sync::leave(&scope, &gateways).await {
                     // Told in a run that was interrupted.
                     Ok(()) | Err(AskError::Call(CallError::Refused(Refusal::KeyLeft))) => true,
-                    Err(why) => return Err(failed(&why).hint(WITHOUT_TELLING)),
+                    Err(why) => return Err(Failure::new(doing, &why).hint(WITHOUT_TELLING)),
                 }
             }
             (_, true) | (None, false) => false,
         };
-        scope.wipe().map_err(|why| failed(&why))?;
+        scope.wipe().during(doing)?;
         told(common, &org, told_gateway);
         Ok(())
     }

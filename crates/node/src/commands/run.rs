@@ -58,9 +58,8 @@ impl Run {
         let doing = "the agent stopped";
         let scope = common.scope("could not run the agent")?;
         let mut stop = stop_signal().during(doing)?;
-        let failed = |why: ScopeError| Failure::new(doing, &why);
-        if scope.node().map_err(failed)?.is_none()
-            && let Some((_, code)) = scope.waiting().map_err(failed)?
+        if scope.node().during(doing)?.is_none()
+            && let Some((_, code)) = scope.waiting().during(doing)?
         {
             tokio::select! {
                 joined = go_on(common, &scope, &code) => joined?,

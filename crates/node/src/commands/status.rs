@@ -5,10 +5,9 @@ use identity::id::Digest;
 use member::agent::lasting::Lasting;
 use member::agent::status::{NodeStatus, WaitingStatus};
 use member::apply::view::ApplyView;
-use member::store::scope::ScopeError;
 use org::report::DomainTold;
 use serde::Serialize;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use terminal::show::show;
 
 use crate::commands::join::in_words as told;
@@ -35,19 +34,18 @@ impl Status {
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
         let doing = "could not tell the status";
         let scope = common.scope(doing)?;
-        let failed = |why: ScopeError| Failure::new(doing, &why);
-        if scope.node().map_err(failed)?.is_none()
-            && let Some((waiting, _)) = scope.waiting().map_err(failed)?
+        if scope.node().during(doing)?.is_none()
+            && let Some((waiting, _)) = scope.waiting().during(doing)?
         {
             show(common.json, &WaitingStatus::of(&waiting), || format!("state     waiting\n{}", told(&waiting)));
             return Ok(());
         }
         let status = match NodeStatus::from_agent(&scope) {
             Some(status) => status,
-            None if scope.node().map_err(failed)?.is_none() => return Err(unjoined(doing, common.program(&scope))),
-            None => NodeStatus::from_disk(&scope).map_err(failed)?,
+            None if scope.node().during(doing)?.is_none() => return Err(unjoined(doing, common.program(&scope))),
+            None => NodeStatus::from_disk(&scope).during(doing)?,
         };
-        let told = Told { status, survival: Lasting::from_disk(&scope).map_err(failed)? };
+        let told = Told { status, survival: Lasting::from_disk(&scope).during(doing)? };
         show(common.json, &told, || in_words(&told, common.program(&scope), &common.start(&scope)));
         Ok(())
     }

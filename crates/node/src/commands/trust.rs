@@ -12,10 +12,10 @@ use member::apply::trial::Trial;
 use member::apply::trust::Trusting;
 use member::ask::keep::{Both, follow, trust_told};
 use member::store::scope::trust::TrustPaths;
-use member::store::scope::{NodeFile, Scope, ScopeError};
+use member::store::scope::{NodeFile, Scope};
 use org::report::{DomainTold, SvidTold};
 use serde::Serialize;
-use terminal::failure::Failure;
+use terminal::failure::{During, Failure};
 use terminal::show::show;
 use wire::known::Known;
 
@@ -96,8 +96,7 @@ impl Trust {
 }
 
 fn member(scope: &Scope, doing: &str, program: Program) -> Result<(NodeFile, Known), Failure> {
-    let failed = |why: ScopeError| Failure::new(doing, &why);
-    match (scope.node().map_err(failed)?, scope.known().map_err(failed)?) {
+    match (scope.node().during(doing)?, scope.known().during(doing)?) {
         (Some(node), Some(known)) => Ok((node, known)),
         _ => Err(unjoined(doing, program)),
     }
@@ -107,10 +106,9 @@ fn look(common: &Common) -> Result<(), Failure> {
     let doing = "could not tell which roots are trusted";
     let scope = common.scope(doing)?;
     let (node, known) = member(&scope, doing, common.program(&scope))?;
-    let failed = |why: ScopeError| Failure::new(doing, &why);
-    let both = Both::open(&scope, &known, known.now(clock::now())).map_err(failed)?;
+    let both = Both::open(&scope, &known, known.now(clock::now())).during(doing)?;
     let paths = node.trust.clone().unwrap_or_default();
-    let told = trust_told(&scope, &node, &known).map_err(failed)?;
+    let told = trust_told(&scope, &node, &known).during(doing)?;
     let all = All {
         head: known.head.head.version,
         endpoint: shown(&scope, &paths, &both.endpoint, &known),
@@ -178,7 +176,6 @@ impl Paths {
         let doing = "could not say where the roots are read";
         let scope = common.scope(doing)?;
         let (mut node, known) = member(&scope, doing, common.program(&scope))?;
-        let failed = |why: ScopeError| Failure::new(doing, &why);
         let before = node.trust.clone().unwrap_or_default();
         let wanted = wanted_paths(self.endpoint.as_deref(), self.identity.as_deref(), doing)?;
         let paths = match wanted {
@@ -194,8 +191,8 @@ impl Paths {
                 .hint("give each domain a plain file of its own, outside the scope's folder")
         })?;
         node.trust = (paths != TrustPaths::default()).then(|| paths.clone());
-        scope.save_node(&node).map_err(failed)?;
-        follow(&scope, &known).map_err(failed)?;
+        scope.save_node(&node).during(doing)?;
+        follow(&scope, &known).during(doing)?;
         for domain in [Domain::Endpoint, Domain::Identity] {
             let (old, new) = (scope.roots_path(&before, domain), scope.roots_path(&paths, domain));
             // Roots that are no longer kept up to date are worse than none.

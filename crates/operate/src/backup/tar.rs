@@ -73,13 +73,13 @@ pub fn header(entry: &TarEntry, mode: u32, at: Timestamp) -> Result<Vec<u8>, Bad
         records.push_str(&record("linkpath", target));
     }
     if !records.is_empty() {
-        let about = Block::new(("", "records"), (b'x', records.len() as u64), (0o600, at), "");
+        let about = Block::new("", "records", Meta { letter: b'x', size: records.len() as u64, mode: 0o600, at }, "");
         out.extend(about.finish());
         out.extend(records.as_bytes());
         out.extend(padding(records.len() as u64));
     }
-    let place = place.unwrap_or_else(|| ("", short(&entry.path)));
-    out.extend(Block::new(place, (letter, size), (mode, at), target).finish());
+    let (prefix, name) = place.unwrap_or_else(|| ("", short(&entry.path)));
+    out.extend(Block::new(prefix, name, Meta { letter, size, mode, at }, target).finish());
     Ok(out)
 }
 
@@ -175,15 +175,18 @@ struct Field {
     length: usize,
 }
 
+/// What a header says of an entry beside its names.
+struct Meta {
+    letter: u8,
+    size: u64,
+    mode: u32,
+    at: Timestamp,
+}
+
 struct Block([u8; BLOCK]);
 
 impl Block {
-    fn new(
-        (prefix, name): (&str, &str),
-        (letter, size): (u8, u64),
-        (mode, at): (u32, Timestamp),
-        target: &str,
-    ) -> Self {
+    fn new(prefix: &str, name: &str, Meta { letter, size, mode, at }: Meta, target: &str) -> Self {
         let mut block = Self([0; BLOCK]);
         block.put(PREFIX, prefix.as_bytes());
         block.put(NAME, name.as_bytes());
@@ -355,7 +358,7 @@ mod tests {
     #[test]
     fn what_we_never_write_is_not_taken() {
         let with = |letter: u8, size: u64| {
-            let block = Block::new(("", "a"), (letter, size), (0o600, at()), "b").finish();
+            let block = Block::new("", "a", Meta { letter, size, mode: 0o600, at: at() }, "b").finish();
             read(&[&block[..], &END].concat())
         };
         for letter in [b'1', b'3', b'4', b'6', b'7', b'L', b'K', b'g', b'S', b'V'] {
@@ -365,8 +368,9 @@ mod tests {
         assert_eq!(with(b'5', 1), Err(BadTar::OtherKind), "a folder with a body");
         assert_eq!(with(b'x', MAX_RECORDS + 1), Err(BadTar::BadName));
         let records = |text: &str| {
-            let about = Block::new(("", "r"), (b'x', text.len() as u64), (0o600, at()), "").finish();
-            let file = Block::new(("", "a"), (b'0', 0), (0o600, at()), "").finish();
+            let about =
+                Block::new("", "r", Meta { letter: b'x', size: text.len() as u64, mode: 0o600, at: at() }, "").finish();
+            let file = Block::new("", "a", Meta { letter: b'0', size: 0, mode: 0o600, at: at() }, "").finish();
             read(&[&about[..], text.as_bytes(), &padding(text.len() as u64).collect::<Vec<_>>(), &file, &END].concat())
         };
         assert_eq!(records(&record("path", "b")).unwrap(), [entry("b", TarEntryKind::File { size: 0 })]);
@@ -377,7 +381,7 @@ mod tests {
         for text in ["9 path=b", "11 path=b\n", "8 path=b\n", "path=b\n", "0 path=b\n", "3 \n", " 9 path=b\n"] {
             assert!(records(text).is_err(), "{text}");
         }
-        let twice = Block::new(("", "r"), (b'x', 0), (0o600, at()), "").finish();
+        let twice = Block::new("", "r", Meta { letter: b'x', size: 0, mode: 0o600, at: at() }, "").finish();
         assert_eq!(read(&[&twice[..], &twice, &END].concat()), Err(BadTar::OtherKind));
     }
 }

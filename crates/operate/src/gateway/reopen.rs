@@ -111,7 +111,7 @@ async fn standing_in(session: &mut Session) -> Result<Arc<State>> {
         replica.ledger.conclude(&mut older, now).map_err(ReplicaError::from)?;
         let Some((leaves, classes)) = members_of(&older) else { continue };
         let mut state = State::clone(&state);
-        state.take_map(root, (leaves, classes));
+        state.take_map(root, leaves, classes);
         state.conclude(now);
         let state = Arc::new(state);
         session.go_by(Arc::clone(&state));

@@ -28,7 +28,7 @@ use org::ledger::draft::Wish;
 use crate::gateway::mandate_of;
 use crate::key::SignerKeys;
 use crate::node::observed;
-use crate::session::{Made, NextHead, OperateError, Result, Session, Unsigned, Unwise};
+use crate::session::{Aim, Made, NextHead, OperateError, Result, Session, Unsigned, Unwise};
 use crate::trust::versions::pinned_root;
 
 /// What an operator asks for.
@@ -180,5 +180,5 @@ pub async fn revoke(session: &mut Session, keys: &SignerKeys, id: InviteId) -> R
 
 pub fn draft_revocation(session: &Session, id: InviteId, now: Timestamp) -> Result<NextHead> {
     let wish = Wish { revoke_invites: vec![id], ..Wish::default() };
-    session.next_head(now, (Cause::InviteRevoke { invite: id }, wish), |_| {})
+    session.next_head(now, Aim::new(Cause::InviteRevoke { invite: id }, wish), |_| {})
 }

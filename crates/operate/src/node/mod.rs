@@ -19,7 +19,7 @@ use wire::control::{Call, ControlAnswer, Observed};
 use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::session::{DeskError, Made, NextHead, OperateError, Result, Session, Unwise};
+use crate::session::{Aim, DeskError, Made, NextHead, OperateError, Result, Session, Unwise};
 
 /// Every machine, as this home's own fold has it.
 pub async fn all(session: &mut Session) -> Result<Vec<NodeView>> {
@@ -86,5 +86,5 @@ pub async fn revoke(session: &mut Session, keys: &SignerKeys, node: &NodeView) -
 pub fn draft_revocation(session: &Session, node: &NodeView, now: Timestamp) -> Result<NextHead> {
     let node_key = node.node_key.digest();
     let cause = Cause::NodeRevoke { name: node.name.clone(), node_key };
-    session.next_head(now, (cause, Wish { revoke_keys: vec![node_key], ..Wish::default() }), |_| {})
+    session.next_head(now, Aim::new(cause, Wish { revoke_keys: vec![node_key], ..Wish::default() }), |_| {})
 }

@@ -20,7 +20,7 @@ use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::pending::signed_by;
-use crate::session::{DeskError, Made, NextHead, Result, Session};
+use crate::session::{Aim, DeskError, Made, NextHead, Result, Session};
 
 /// A machine that waits. Everything but its address and its times was checked against signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,7 +213,7 @@ pub async fn list(session: &mut Session, keys: &SignerKeys, waits: &CutOff) -> R
 
 pub fn draft_listing(session: &Session, waits: &CutOff, now: Timestamp) -> Result<NextHead> {
     let cause = Cause::NodeList { name: waits.name.clone(), node_key: waits.node_key.digest() };
-    session.next_head(now, (cause, Wish { list: vec![waits.admission], ..Wish::default() }), |_| {})
+    session.next_head(now, Aim::new(cause, Wish { list: vec![waits.admission], ..Wish::default() }), |_| {})
 }
 
 /// One signer's word about a claim, or about a waiver. Words add up in the ledger; a no stands.

@@ -14,7 +14,7 @@ use super::heads::extend;
 use crate::key::SignerKeys;
 use crate::replica::roll::Roll;
 use crate::session::fold::whole_head;
-use crate::session::{Made, NextHead, OperateError, Result, Session, Unwise, maps};
+use crate::session::{Aim, Made, NextHead, OperateError, Result, Session, Unwise, maps};
 use crate::signer::{describe, weigh};
 
 /// The way round: which head is followed, and what the next one would say differently from the one in force.
@@ -76,7 +76,7 @@ fn draft(session: &Session, detour: &Detour, now: Timestamp) -> Result<NextHead>
     let mut state = session.state()?.clone();
     weigh::bring(&mut state, &detour.follows, &detour.leaves);
     let wish = Wish { around: Some(detour.follows.digest), ..Wish::default() };
-    let next = session.next_head_on(&state, now, (Cause::Refresh, wish).into(), |head| {
+    let next = session.next_head_on(&state, now, Aim::new(Cause::Refresh, wish), |head| {
         head.reverts = Some(detour.follows.head.version);
         extend(head, now);
     })?;

@@ -5,7 +5,7 @@ use identity::head::{Cause, Head, Mandate};
 use identity::id::KeyId;
 use identity::members::Leaf;
 use identity::time::{Seconds, Timestamp};
-use org::ledger::draft::{Meaning, NotDrafted, Wish, draft_on};
+use org::ledger::draft::{Intent, Meaning, NotDrafted, Wish, draft_on};
 use org::ledger::signers::Signers;
 use org::state::State;
 
@@ -30,8 +30,8 @@ impl From<Cause> for Aim<'_> {
     }
 }
 
-impl From<(Cause, Wish)> for Aim<'_> {
-    fn from((cause, wish): (Cause, Wish)) -> Self {
+impl Aim<'_> {
+    pub const fn new(cause: Cause, wish: Wish) -> Self {
         Self { cause, wish, meaning: None }
     }
 }
@@ -71,8 +71,13 @@ impl Session {
         if let Signers::Frozen(frozen) = &state.judged.signers {
             return Err(NotDrafted::Frozen(Box::new(frozen.clone())).into());
         }
-        let draft =
-            draft_on(&state.replica, (&state.judged.ground, &state.judged.fold), now, (&wish, meaning), |head| {
+        let draft = draft_on(
+            &state.replica,
+            &state.judged.ground,
+            &state.judged.fold,
+            now,
+            Intent { wish: &wish, meaning },
+            |head| {
                 head.cause = cause;
                 if by_clock {
                     let span = span(head);
@@ -82,7 +87,8 @@ impl Session {
                 head.version = head.version.max(self.mark.map_or(0, |mark| mark.saturating_add(1)));
                 keep_moved_keys(state, head);
                 change(head);
-            })?;
+            },
+        )?;
         Ok(NextHead { map: draft.map(), roll: Roll::of(state, &draft), head: draft.head })
     }
 

@@ -13,7 +13,7 @@ use wire::known::Known;
 
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::BadPending;
-use crate::session::{Desk, DeskError, Made, NextHead, OperateError, Result, Session, Unsigned, Unwise};
+use crate::session::{Aim, Desk, DeskError, Made, NextHead, OperateError, Result, Session, Unsigned, Unwise};
 
 /// The first head of the new signers, and the machines that it lists since the lost ones had let them in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub async fn begin(desk: &mut dyn Desk, recovery: &Envelope) -> Result<Timestamp
 pub fn draft_first(session: &Session, now: Timestamp) -> Result<(NextHead, Vec<NodeName>)> {
     let taken_over = session.state()?.replica.left_by_the_set_before(now);
     let wish = Wish { list: taken_over.values().copied().collect(), ..Wish::default() };
-    Ok((session.next_head(now, (Cause::SignersInstall, wish), |_| {})?, taken_over.into_keys().collect()))
+    Ok((session.next_head(now, Aim::new(Cause::SignersInstall, wish), |_| {})?, taken_over.into_keys().collect()))
 }
 
 /// After the delay the new set is in force by itself; its first head says so to everybody.

@@ -106,7 +106,7 @@ pub(crate) fn certify<T: InDomain>(
     now: Timestamp,
 ) -> Result<Bytes> {
     let life = Validity::from_now(now, ISSUER_LIFE);
-    let made = root.certify_request((org, gateway), key, random::serial()?, life);
+    let made = root.certify_request(org, gateway, key, random::serial()?, life);
     Ok(Bytes(made.map_err(Unwise::NotCertified)?.as_ref().to_vec()))
 }
 

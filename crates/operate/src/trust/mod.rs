@@ -11,3 +11,4 @@ pub mod stranded;
 pub mod dependents;
 pub mod retire;
 pub mod stage;
+pub mod rotate;

@@ -128,7 +128,7 @@ pub fn draw<D: InDomain>(
         key
     };
     let (serial, life) = (random::serial()?, Validity::from_now(now, LIFE));
-    let root = Authority::<D>::later_root((org, number), &key, serial, life);
+    let root = Authority::<D>::later_root(org, number, &key, serial, life);
     let root = root.map_err(|why| RootError::Certificate(word, why))?;
     file::write_new(&pem, root.pem().as_bytes(), FileAccess::Readable)?;
     Ok(root)

@@ -179,7 +179,7 @@ pub(super) fn draft_bundle<T: InDomain>(session: &Session, roots: &str, now: Tim
     let (lines, known) = (session.lines(), &session.known);
     let version = trust::next_version(&lines, T::DOMAIN);
     let replaces = trust::active(&lines, T::DOMAIN).map(|line| line.version);
-    let body = Bundle::<T>::draft((version, replaces), &known.founding.record.name, hosts(known), roots, now);
+    let body = Bundle::<T>::draft(version, replaces, &known.founding.record.name, hosts(known), roots, now);
     body.map_err(|why| Unturned::NotCertified { version, why }.into())
 }
 
@@ -241,7 +241,7 @@ mod tests {
         let (org, now) = ("harbor".parse().unwrap(), Timestamp::from_unix(1_800_000_000));
         let life = Validity::from_now(now, Seconds::DAY);
         let root = Authority::<Endpoint>::root(&org, &random::p256().unwrap(), random::serial().unwrap(), life);
-        let mut body = Bundle::<Endpoint>::draft((2, Some(1)), &org, Vec::new(), &root.unwrap().pem(), now).unwrap();
+        let mut body = Bundle::<Endpoint>::draft(2, Some(1), &org, Vec::new(), &root.unwrap().pem(), now).unwrap();
         body.issuers = vec![Bytes(vec![1]); MAX_ISSUERS];
         assert_eq!(check_room(&body), Ok(&body));
         body.issuers.push(Bytes(vec![1]));

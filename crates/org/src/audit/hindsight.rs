@@ -80,8 +80,8 @@ impl Past {
         self.state.conclude(moment);
         let named = self.state.head().and_then(|record| record.head.members);
         let missing = named.filter(|root| !self.state.replica.maps.contains_key(root));
-        if let Some((root, read)) = missing.and_then(|root| Some((root, map(root)?))) {
-            self.state.take_map(root, read);
+        if let Some((root, (leaves, classes))) = missing.and_then(|root| Some((root, map(root)?))) {
+            self.state.take_map(root, leaves, classes);
             self.state.conclude(moment);
         }
         &self.state

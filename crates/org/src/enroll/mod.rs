@@ -83,7 +83,7 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<EnrollOutc
         ClaimAuthority::Signers => return Err(Refusal::NotPermitted { needed: "signer".into() }),
     };
     if let Some(member) = state.members.get(&key) {
-        return again(state, (key, member), record, claim);
+        return again(state, key, member, record, claim);
     }
     // The operators' map may list it although the chain of who let it in is not here.
     if let Some(name) = state.judged.fold.listed.get(&key).filter(|name| **name != claim.name) {
@@ -108,7 +108,8 @@ pub fn consider<'a>(state: &'a State, attempt: Attempt<'_>) -> Result<EnrollOutc
 /// A node key that is a member already.
 fn again<'a>(
     state: &'a State,
-    (key, member): (Digest, &'a MemberRecord),
+    key: Digest,
+    member: &'a MemberRecord,
     record: &'a InviteRecord,
     claim: &Claim,
 ) -> Result<EnrollOutcome<'a>, Refusal> {

@@ -86,7 +86,8 @@ pub(crate) const RETURN_WINDOW: Seconds = Seconds::DAY.times(365);
 /// is issued to it thereby is dated after that, and the rule holds again.
 pub fn check_counter(
     last: Option<&Issuance>,
-    (counter, request): (u64, Digest),
+    counter: u64,
+    request: Digest,
     restored_at: Option<Timestamp>,
 ) -> Result<(), Refusal> {
     let known = last.map_or(0, |last| last.counter);
@@ -156,11 +157,11 @@ mod tests {
     #[test]
     fn a_retry_is_harmless_and_a_clone_shows_itself() {
         let (same, other) = (Digest([1; 32]), Digest([2; 32]));
-        assert_eq!(check_counter(None, (1, same), None), Ok(()));
-        assert_eq!(check_counter(Some(&last(4)), (5, other), None), Ok(()));
-        assert_eq!(check_counter(Some(&last(4)), (4, same), None), Ok(()));
+        assert_eq!(check_counter(None, 1, same, None), Ok(()));
+        assert_eq!(check_counter(Some(&last(4)), 5, other, None), Ok(()));
+        assert_eq!(check_counter(Some(&last(4)), 4, same, None), Ok(()));
         for (counter, request) in [(4, other), (3, same), (6, other), (0, same)] {
-            let found = check_counter(Some(&last(4)), (counter, request), None);
+            let found = check_counter(Some(&last(4)), counter, request, None);
             assert_eq!(found, Err(Refusal::CounterConflict { presented: counter, known: 4 }));
         }
     }
@@ -171,16 +172,16 @@ mod tests {
         let old = last(4);
         let restored_at = Some(old.issued_at + Seconds(1));
         let conflict = |counter| Err(Refusal::CounterConflict { presented: counter, known: 4 });
-        assert_eq!(check_counter(None, (9, other), restored_at), Ok(()));
-        assert_eq!(check_counter(Some(&old), (9, other), restored_at), Ok(()));
-        assert_eq!(check_counter(Some(&old), (9, other), None), conflict(9), "nothing was restored");
-        assert_eq!(check_counter(Some(&old), (4, same), restored_at), Ok(()), "a retry");
+        assert_eq!(check_counter(None, 9, other, restored_at), Ok(()));
+        assert_eq!(check_counter(Some(&old), 9, other, restored_at), Ok(()));
+        assert_eq!(check_counter(Some(&old), 9, other, None), conflict(9), "nothing was restored");
+        assert_eq!(check_counter(Some(&old), 4, same, restored_at), Ok(()), "a retry");
         for lower in [0, 3, 4] {
-            assert_eq!(check_counter(Some(&old), (lower, other), restored_at), conflict(lower));
+            assert_eq!(check_counter(Some(&old), lower, other, restored_at), conflict(lower));
         }
         // What was issued since the gateway was set back is known for certain.
         for begun_at in [old.issued_at, old.issued_at - Seconds(1)] {
-            assert_eq!(check_counter(Some(&old), (9, other), Some(begun_at)), conflict(9));
+            assert_eq!(check_counter(Some(&old), 9, other, Some(begun_at)), conflict(9));
         }
     }
 

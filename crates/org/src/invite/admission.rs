@@ -102,7 +102,8 @@ pub enum Purpose {
 
 impl Transcript {
     pub fn new(
-        (challenge, nonce): ([u8; 32], [u8; 32]),
+        challenge: [u8; 32],
+        nonce: [u8; 32],
         subject: Digest,
         request: &[u8],
         binding: &Binding,

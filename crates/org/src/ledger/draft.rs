@@ -83,36 +83,44 @@ impl Draft {
     }
 }
 
-/// The next head, if nothing but this is to change.
-pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
-    draft_with(replica, now, (wish, None), |_| {})
+/// What the next head is to change. Without a meaning, everybody is meant to be what they were.
+#[derive(Debug, Clone, Copy)]
+pub struct Intent<'a> {
+    pub wish: &'a Wish,
+    pub meaning: Option<&'a Meaning>,
 }
 
-/// The same, with whatever else is to change in it. Without a meaning, everybody is meant to be what they were.
+/// The next head, if nothing but this is to change.
+pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
+    draft_with(replica, now, Intent { wish, meaning: None }, |_| {})
+}
+
+/// The same, with whatever else is to change in it.
 pub(crate) fn draft_with(
     replica: &Replica,
     now: Timestamp,
-    (wish, meaning): (&Wish, Option<&Meaning>),
+    intent: Intent<'_>,
     change: impl FnOnce(&mut Head),
 ) -> Result<Draft, NotDrafted> {
     let ground = replica.ground(now).map_err(|frozen| NotDrafted::Frozen(Box::new(frozen)))?;
-    draft_on(replica, (&ground, &replica.fold(&ground)), now, (wish, meaning), change)
+    draft_on(replica, &ground, &replica.fold(&ground), now, intent, change)
 }
 
 /// The same for whoever has judged what is here already.
 pub fn draft_on(
     replica: &Replica,
-    (ground, state): (&Ground, &State),
+    ground: &Ground,
+    state: &State,
     now: Timestamp,
-    (wish, meaning): (&Wish, Option<&Meaning>),
+    intent: Intent<'_>,
     change: impl FnOnce(&mut Head),
 ) -> Result<Draft, NotDrafted> {
-    let Some(around) = wish.around else {
+    let Some(around) = intent.wish.around else {
         let top = ground.head.as_ref().ok_or(NotDrafted::NoHead)?;
         let mut desk = Desk { replica, ground, state, top, rivals: Vec::new(), left: Vec::new() };
         let rivals = ground.rivals.iter().filter(|rival| desk.can_record(rival));
         desk.rivals = rivals.take(MOST_PREVIOUS - 1).collect();
-        return desk.draft(now, (wish, meaning), change);
+        return desk.draft(now, intent, change);
     };
     let top = replica.heads.get(&around).ok_or(NotDrafted::NoHead)?;
     // Whom the head that is gone round let in by its own mandates is not taken over.
@@ -120,7 +128,7 @@ pub fn draft_on(
     let left = ground.head.iter().chain(&ground.rivals).filter(|it| !instead.reached.contains(&it.digest)).collect();
     let state = replica.fold(&instead);
     let desk = Desk { replica, ground: &instead, state: &state, top, rivals: Vec::new(), left };
-    desk.draft(now, (wish, meaning), change)
+    desk.draft(now, intent, change)
 }
 
 /// What lies before the maker.
@@ -156,7 +164,7 @@ impl Desk<'_> {
     fn draft(
         &self,
         now: Timestamp,
-        (wish, meaning): (&Wish, Option<&Meaning>),
+        Intent { wish, meaning }: Intent<'_>,
         change: impl FnOnce(&mut Head),
     ) -> Result<Draft, NotDrafted> {
         let mut head = self.top.head.clone();

@@ -22,6 +22,13 @@ pub struct Entry {
     pub action: Action,
 }
 
+/// When an entry is written, and in the course of what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    pub at: Timestamp,
+    pub correlation: Correlation,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Under {
@@ -87,8 +94,9 @@ impl SignedEntry {
     pub fn write(
         org: OrgId,
         last: Option<Recorded>,
-        (voice, under): (&dyn Sign, Under),
-        (at, correlation): (Timestamp, Correlation),
+        voice: &dyn Sign,
+        under: Under,
+        Stamp { at, correlation }: Stamp,
         action: Action,
     ) -> Result<Self, NotWritten> {
         let seq = last.map_or(1, |last| last.seq.saturating_add(1));

@@ -136,6 +136,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     let mut known = Known::default();
     let mut claimed = Vec::new();
     let listed = holdings.leaves.into_iter().flat_map(BTreeMap::values).map(|leaf| leaf.admission).collect();
+    let around = Around { ground, objects: holdings.objects, listed: &listed };
     for (voice, entries) in holdings.chains {
         let record = ground.head().and_then(|head| head.record.get(voice).copied());
         let chain = Chain::of(entries, record);
@@ -144,7 +145,7 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
         state.forks.extend(chain.forked_at.filter(|_| open).map(|seq| (*voice, seq)));
         let end = chain.end(record).filter(|end| entries.values().all(|written| written.seq <= end.seq));
         state.ends.extend(end.map(|end| (*voice, end)));
-        known.read((ground, holdings.objects, &listed), (*voice, entries), &chain, &mut claimed);
+        known.read(around, *voice, entries, &chain, &mut claimed);
         state.joined.extend(chain.recorded.iter().chain(&chain.tail).filter_map(|written| joined(written)));
     }
     known.denied = Some(holdings.denied);
@@ -160,8 +161,8 @@ pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     };
     known.names = leaves.values().map(|leaf| (leaf.node_key, leaf.name.clone())).collect();
     list(&mut state, ground, leaves, &known);
-    admit(&mut state, ground, leaves, (&known, &claimed));
-    state.handed = handed(&state, ground, leaves, (&known, &claimed));
+    admit(&mut state, ground, leaves, &known, &claimed);
+    state.handed = handed(&state, ground, leaves, &known, &claimed);
     state.left = known.left;
     (state.spent, state.whole, state.listed) = (known.spent, known.whole, known.names);
     state
@@ -188,16 +189,16 @@ fn list(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>) 
 }
 
 /// Whom gateways let in since.
-fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): (&Known<'_>, &[Claimed<'_>])) {
+fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>, claimed: &[Claimed<'_>]) {
     let mut counting: Vec<(&Claimed<'_>, &Evidence, Member)> = Vec::new();
     for it in claimed {
         let verdict = match it.evidence() {
             Err(why) => Err(Why::Unreadable(why.clone())),
             Ok(evidence) if it.recorded => match leaves.get(&evidence.claim.name) {
                 Some(leaf) if leaf.node_key == evidence.key() => continue,
-                Some(_) | None => Err(passed(ground, leaves, (known, evidence))),
+                Some(_) | None => Err(passed(ground, leaves, known, evidence)),
             },
-            Ok(evidence) => considered(ground, leaves, (known, evidence)).map(|member| (evidence, member)),
+            Ok(evidence) => considered(ground, leaves, known, evidence).map(|member| (evidence, member)),
         };
         match verdict {
             Ok((_, Member::Listed)) => {}
@@ -232,7 +233,8 @@ fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, (known, claimed): 
 pub(crate) fn considered(
     ground: &Ground,
     leaves: &Leaves,
-    (facts, evidence): (&dyn Facts, &Evidence),
+    facts: &dyn Facts,
+    evidence: &Evidence,
 ) -> Result<Member, Why> {
     let name = &evidence.claim.name;
     let place = place_of(name, leaves, ground);
@@ -244,7 +246,7 @@ pub(crate) fn considered(
 }
 
 /// What was recorded needs a leaf of its own. Why it has none, the judge says, if something stands against it.
-fn passed(ground: &Ground, leaves: &Leaves, (known, evidence): (&Known<'_>, &Evidence)) -> Why {
+fn passed(ground: &Ground, leaves: &Leaves, known: &Known<'_>, evidence: &Evidence) -> Why {
     let name = &evidence.claim.name;
     let shown = Shown { name, key: evidence.key(), place: place_of(name, leaves, ground), evidence: None };
     match judge(shown, ground, known) {
@@ -267,7 +269,8 @@ fn handed(
     state: &State,
     ground: &Ground,
     leaves: &Leaves,
-    (known, claimed): (&Known<'_>, &[Claimed<'_>]),
+    known: &Known<'_>,
+    claimed: &[Claimed<'_>],
 ) -> BTreeMap<NodeName, Admitted> {
     let mut heirs: BTreeMap<NodeName, BTreeMap<Digest, Admitted>> = BTreeMap::new();
     for it in claimed.iter().filter(|it| !it.recorded) {
@@ -309,6 +312,15 @@ impl Claimed<'_> {
     }
 }
 
+/// What is known before the chains are read.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    ground: &'a Ground,
+    objects: &'a BTreeMap<Digest, Envelope>,
+    /// Admissions that a leaf names.
+    listed: &'a BTreeSet<Digest>,
+}
+
 /// What the chains say, for the judge.
 #[derive(Default)]
 struct Known<'a> {
@@ -324,8 +336,9 @@ struct Known<'a> {
 impl Known<'_> {
     fn read<'c>(
         &mut self,
-        (ground, objects, listed): (&Ground, &BTreeMap<Digest, Envelope>, &BTreeSet<Digest>),
-        (voice, entries): (PublicKey, &'c Entries),
+        Around { ground, objects, listed }: Around<'_>,
+        voice: PublicKey,
+        entries: &'c Entries,
         chain: &Chain<'c>,
         claimed: &mut Vec<Claimed<'c>>,
     ) {

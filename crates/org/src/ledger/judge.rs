@@ -193,7 +193,7 @@ pub fn judge(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<Mem
                 return Err(NotMember::TooOld);
             }
             if leaf.node_key == shown.key {
-                return listed(shown, leaf, by == head.digest, (ground, facts));
+                return listed(shown, leaf, by == head.digest, ground, facts);
             }
             if by != head.digest {
                 return Err(NotMember::TooOld);
@@ -208,7 +208,7 @@ pub fn judge(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<Mem
         MapPlace::NoMap if head.head.members.is_some() => return Err(NotMember::NotShown),
         MapPlace::NoLeaf { .. } | MapPlace::NoMap => {}
     }
-    invited(shown, &head.head, (ground, facts))
+    invited(shown, &head.head, ground, facts)
 }
 
 /// A listed name is free when its key is revoked, or left.
@@ -220,19 +220,20 @@ fn listed(
     shown: Shown<'_>,
     leaf: &NodeLeaf,
     newest: bool,
-    (ground, facts): (&Ground, &dyn Facts),
+    ground: &Ground,
+    facts: &dyn Facts,
 ) -> Result<Member, NotMember> {
     if shown.evidence.is_some_and(|evidence| evidence.digest != leaf.admission) {
         return Err(NotMember::OtherAdmission);
     }
     // The newest map is the operators' last word; an earlier one may be from before somebody else came.
     if !newest {
-        check_pin(shown, (ground, facts))?;
+        check_pin(shown, ground, facts)?;
     }
     Ok(Member::Listed)
 }
 
-fn check_pin(shown: Shown<'_>, (ground, facts): (&Ground, &dyn Facts)) -> Result<(), NotMember> {
+fn check_pin(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<(), NotMember> {
     match facts.pinned(shown.name) {
         Fact::Known(Some(pinned)) if pinned != shown.key && !is_free(pinned, ground, facts) => {
             Err(NotMember::PinnedToAnother { name: shown.name.clone(), pinned, presented: shown.key })
@@ -242,7 +243,7 @@ fn check_pin(shown: Shown<'_>, (ground, facts): (&Ground, &dyn Facts)) -> Result
 }
 
 /// Beyond the record: everything by the head in force.
-fn invited(shown: Shown<'_>, head: &Head, (ground, facts): (&Ground, &dyn Facts)) -> Result<Member, NotMember> {
+fn invited(shown: Shown<'_>, head: &Head, ground: &Ground, facts: &dyn Facts) -> Result<Member, NotMember> {
     let evidence = shown.evidence.ok_or(NotMember::NoAdmission)?;
     if evidence.claim.name != *shown.name || evidence.key() != shown.key {
         return Err(NotMember::OtherEvidence);
@@ -273,19 +274,20 @@ fn invited(shown: Shown<'_>, head: &Head, (ground, facts): (&Ground, &dyn Facts)
             let fresh = head.fresh_until.since(head.issued_at);
             let invite: Invite = counts_within(envelope, ground, fresh).map_err(NotMember::Invite)?;
             invite.check_claim(&evidence.claim).map_err(|_| NotMember::BeyondInvite)?;
-            check_approved(evidence, &invite, (ground, facts), &mut unseen)?;
-            check_uses(evidence, (envelope.digest(), &invite), facts, &mut unseen)?;
+            check_approved(evidence, &invite, ground, facts, &mut unseen)?;
+            check_uses(evidence, envelope.digest(), &invite, facts, &mut unseen)?;
             is_meant(&invite, shown.name, evidence.approval.as_ref())
         }
     };
-    check_pin(shown, (ground, facts))?;
+    check_pin(shown, ground, facts)?;
     Ok(Member::Invited { meant, unseen })
 }
 
 fn check_approved(
     evidence: &Evidence,
     invite: &Invite,
-    (ground, facts): (&Ground, &dyn Facts),
+    ground: &Ground,
+    facts: &dyn Facts,
     unseen: &mut BTreeSet<Unseen>,
 ) -> Result<(), NotMember> {
     match facts.is_denied(evidence.claimed) {
@@ -327,7 +329,8 @@ pub(crate) fn approves(
 /// Each distinct node key in a voice's chain spends one, in the order of the chain.
 fn check_uses(
     evidence: &Evidence,
-    (digest, invite): (Digest, &Invite),
+    digest: Digest,
+    invite: &Invite,
     facts: &dyn Facts,
     unseen: &mut BTreeSet<Unseen>,
 ) -> Result<(), NotMember> {

@@ -113,9 +113,9 @@ enum Stands {
 
 impl Peer {
     /// Every signature is checked here; `check` asks again without them.
-    pub fn recognize(svid: &ProvenSvid, presented: &Presented, company: PeerContext<'_>) -> Result<Self, NotAPeer> {
-        let is = svid.believe(company.standard, company.now)?;
-        let (by, root) = (presented.by.digest(), map_of(&presented.by, company)?);
+    pub fn recognize(svid: &ProvenSvid, presented: &Presented, context: PeerContext<'_>) -> Result<Self, NotAPeer> {
+        let is = svid.believe(context.standard, context.now)?;
+        let (by, root) = (presented.by.digest(), map_of(&presented.by, context)?);
         let stands = match (root, &presented.listing) {
             (None, None) => Stands::NoMap,
             (Some(root), Some(listing)) => {
@@ -126,15 +126,15 @@ impl Peer {
         };
         let is_named = matches!(&stands, Stands::Leaf(leaf) if leaf.node_key == is.node_key.digest());
         let admission = presented.admission.as_ref().filter(|_| !is_named);
-        let evidence = admission.map(|envelope| evidence(envelope, company)).transpose()?;
-        let member = judged(&is, (&stands, by), evidence.as_ref(), company)?;
+        let evidence = admission.map(|envelope| evidence(envelope, context)).transpose()?;
+        let member = judged(&is, &stands, by, evidence.as_ref(), context)?;
         Ok(Self { svid: svid.clone(), is, stands, by, evidence, member })
     }
 
     /// May it ask for something new, by what is known now?
-    pub fn check(&self, company: PeerContext<'_>) -> Result<(), NotAPeer> {
-        self.svid.believe(company.standard, company.now)?;
-        judged(&self.is, (&self.stands, self.by), self.evidence.as_ref(), company).map(drop)
+    pub fn check(&self, context: PeerContext<'_>) -> Result<(), NotAPeer> {
+        self.svid.believe(context.standard, context.now)?;
+        judged(&self.is, &self.stands, self.by, self.evidence.as_ref(), context).map(drop)
     }
 
     /// Does the map of this very head name its key?
@@ -153,18 +153,18 @@ impl Peer {
 
     /// May what it opened before stay open? It is judged as anybody is, but for what runs out by itself: its SVID's time,
     /// and papers that later heads made old.
-    pub fn endures(&self, company: Company<'_>) -> Result<(), NotAPeer> {
-        let head = company.ground.head.as_ref().ok_or(NotMember::NoHead)?;
+    pub fn endures(&self, context: PeerContext<'_>) -> Result<(), NotAPeer> {
+        let head = context.ground.head.as_ref().ok_or(NotMember::NoHead)?;
         self.svid.endures(&head.head)?;
         let is_shown = match &self.stands {
             Stands::NoMap => head.head.members.is_none(),
-            Stands::Leaf(_) if self.is_named() => company.ground.shows(self.by),
+            Stands::Leaf(_) if self.is_named() => context.ground.shows(self.by),
             Stands::Leaf(_) | Stands::NoLeaf => self.by == head.digest,
         };
         // Nobody else had the name when it came. Whether somebody has it now, only newer papers could show.
         let stands = if is_shown || self.is_named() { &self.stands } else { &Stands::NoLeaf };
         let by = if is_shown { self.by } else { head.digest };
-        match judged(&self.is, (stands, by), self.evidence.as_ref(), company) {
+        match judged(&self.is, stands, by, self.evidence.as_ref(), context) {
             Err(why) if !why.cuts() => Ok(()),
             judged => judged.map(drop),
         }
@@ -190,9 +190,10 @@ impl Peer {
 
 fn judged(
     is: &BelievedSvid,
-    (stands, by): (&Stands, Digest),
+    stands: &Stands,
+    by: Digest,
     evidence: Option<&Evidence>,
-    company: PeerContext<'_>,
+    context: PeerContext<'_>,
 ) -> Result<Member, NotAPeer> {
     let place = match stands {
         Stands::Leaf(leaf) => MapPlace::Leaf { leaf, by },
@@ -200,23 +201,23 @@ fn judged(
         Stands::NoMap => MapPlace::NoMap,
     };
     let key = is.node_key.digest();
-    let member = judge(Shown { name: &is.node, key, place, evidence }, company.ground, &Met(company))?;
-    let fresh = company.ground.head().is_some_and(|head| head.is_fresh(company.now));
+    let member = judge(Shown { name: &is.node, key, place, evidence }, context.ground, &Met(context))?;
+    let fresh = context.ground.head().is_some_and(|head| head.is_fresh(context.now));
     match &member {
-        Member::Invited { .. } if !fresh && (company.pinned)(&is.node) != Some(key) => Err(NotAPeer::Stale),
+        Member::Invited { .. } if !fresh && (context.pinned)(&is.node) != Some(key) => Err(NotAPeer::Stale),
         Member::Listed | Member::Invited { .. } => Ok(member),
     }
 }
 
 /// The root of the map by which somebody is shown: of the head in force, or of one that it names by digest. Whoever signed
 /// an older one counts for nothing.
-fn map_of(envelope: &Envelope, company: PeerContext<'_>) -> Result<Option<Digest>, NotAPeer> {
-    let (digest, own) = (envelope.digest(), company.ground.head.as_ref().ok_or(NotMember::NoHead)?);
+fn map_of(envelope: &Envelope, context: PeerContext<'_>) -> Result<Option<Digest>, NotAPeer> {
+    let (digest, own) = (envelope.digest(), context.ground.head.as_ref().ok_or(NotMember::NoHead)?);
     if digest == own.digest {
         return Ok(own.head.members);
     }
-    let named: Head = envelope.peek(Some(company.ground.org)).map_err(NotAPeer::Unreadable)?;
-    if company.ground.shows(digest) {
+    let named: Head = envelope.peek(Some(context.ground.org)).map_err(NotAPeer::Unreadable)?;
+    if context.ground.shows(digest) {
         return Ok(named.members);
     }
     let rank = |head: &Head| (head.signers.version, head.version);
@@ -229,8 +230,8 @@ fn map_of(envelope: &Envelope, company: PeerContext<'_>) -> Result<Option<Digest
 }
 
 /// An entry of a gateway's chain; whether that gateway may say so is the judge's to ask.
-fn evidence(envelope: &Envelope, company: PeerContext<'_>) -> Result<Evidence, NotAPeer> {
-    let org = company.ground.org;
+fn evidence(envelope: &Envelope, context: PeerContext<'_>) -> Result<Evidence, NotAPeer> {
+    let org = context.ground.org;
     let signed = SignedEntry::open(org, envelope.clone()).map_err(BadEvidence::from)?;
     Ok(Evidence::of(org, &signed)?)
 }

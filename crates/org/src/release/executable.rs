@@ -101,7 +101,7 @@ fn size_at(bytes: &[u8], at: usize, wide: bool) -> Result<usize, NotAnAgent> {
     usize::try_from(value).map_err(|_| NotAnAgent::Damaged)
 }
 
-fn slice(bytes: &[u8], (from, length): (usize, usize)) -> Result<&[u8], NotAnAgent> {
+fn slice(bytes: &[u8], from: usize, length: usize) -> Result<&[u8], NotAnAgent> {
     let end = from.checked_add(length).ok_or(NotAnAgent::Damaged)?;
     bytes.get(from..end).ok_or(NotAnAgent::Damaged)
 }
@@ -165,14 +165,15 @@ impl Segments {
             return Err(NotAnAgent::Damaged);
         }
         let mut told = Self { starts: start != 0, ..Self::default() };
-        for header in slice(file, (table, each * count))?.chunks_exact(each) {
-            let place = if wide { (size_at(header, 8, true)?, size_at(header, 32, true)?) } else { narrow(header)? };
+        for header in slice(file, table, each * count)?.chunks_exact(each) {
+            let (from, length) =
+                if wide { (size_at(header, 8, true)?, size_at(header, 32, true)?) } else { narrow(header)? };
             match u32_at(header, 0)? {
                 3 => {
                     told.has_loader = true;
-                    told.loader = told.loader.or_else(|| loader(slice(file, place).unwrap_or_default()));
+                    told.loader = told.loader.or_else(|| loader(slice(file, from, length).unwrap_or_default()));
                 }
-                4 => told.note = told.note.or_else(|| note(slice(file, place).unwrap_or_default())),
+                4 => told.note = told.note.or_else(|| note(slice(file, from, length).unwrap_or_default())),
                 _ => {}
             }
         }
@@ -204,9 +205,9 @@ fn note(mut notes: &[u8]) -> Option<&'static str> {
         let (name, body) = (u32_at(notes, 0).ok()?, u32_at(notes, 4).ok()?);
         let (name, body) = (usize::try_from(name).ok()?, usize::try_from(body).ok()?);
         let kind = u32_at(notes, 8).ok()?;
-        let owner = slice(notes, (12, name)).ok()?;
+        let owner = slice(notes, 12, name).ok()?;
         let after = 12_usize.checked_add(name.checked_next_multiple_of(4)?)?;
-        let told = slice(notes, (after, body)).ok()?;
+        let told = slice(notes, after, body).ok()?;
         match (owner, kind) {
             (b"NetBSD\0", 1) => return Some("netbsd"),
             (b"OpenBSD\0", 1) => return Some("openbsd"),
@@ -234,7 +235,7 @@ fn mach(file: &[u8]) -> Result<Platform, NotAnAgent> {
         return Err(NotAnAgent::NotRunnable);
     }
     let (count, length) = (u32_at(file, 16)?, size_at(file, 20, false)?);
-    let mut commands = slice(file, (32, length))?;
+    let mut commands = slice(file, 32, length)?;
     for _ in 0..count.min(4096) {
         let (kind, size) = (u32_at(commands, 0)?, size_at(commands, 4, false)?);
         if size < 8 {
@@ -254,7 +255,7 @@ fn mach(file: &[u8]) -> Result<Platform, NotAnAgent> {
 
 fn pe(file: &[u8]) -> Result<Platform, NotAnAgent> {
     let at = size_at(file, 0x3c, false)?;
-    let header = slice(file, (at, 24)).map_err(|_| NotAnAgent::NoProgram)?;
+    let header = slice(file, at, 24).map_err(|_| NotAnAgent::NoProgram)?;
     if !header.starts_with(b"PE\0\0") {
         return Err(NotAnAgent::NoProgram);
     }

@@ -68,7 +68,7 @@ impl State {
     }
 
     /// The map with this root, which whoever read it has checked. Others are forgotten.
-    pub fn take_map(&mut self, root: Digest, (leaves, classes): (Leaves, Vec<ClassLeaf>)) {
+    pub fn take_map(&mut self, root: Digest, leaves: Leaves, classes: Vec<ClassLeaf>) {
         self.replica.maps = BTreeMap::from([(root, leaves)]);
         self.replica.classes = BTreeMap::from([(root, classes)]);
     }
@@ -217,7 +217,7 @@ impl State {
             Some(_) => self.leaves().ok_or(Why::NoMap)?,
             None => &none,
         };
-        let member = considered(ground, leaves, (&Here(self), evidence))?;
+        let member = considered(ground, leaves, &Here(self), evidence)?;
         if let Some((invite, _)) = &evidence.invite {
             let invite = invite.digest();
             let keys = self.judged.fold.spent.entry((written.voice, invite)).or_default();

@@ -8,7 +8,7 @@ use identity::time::{Seconds, Timestamp};
 use super::world::{HERE, Site, said};
 use crate::audit::hindsight::{NotBelieved, Past};
 use crate::ledger::draft::Wish;
-use crate::ledger::entry::{Action, SignedEntry, Under};
+use crate::ledger::entry::{Action, SignedEntry, Stamp, Under};
 use crate::ledger::fold::Leaves;
 use crate::ledger::heads::KnownHead;
 use crate::ledger::tests::world::{Org, Sent, day, ed, invite, key, node};
@@ -35,8 +35,11 @@ impl Scene {
 
     fn at(&mut self, minutes: u64, action: Action) -> SignedEntry {
         let last = self.log.last().map(SignedEntry::place);
-        let (under, when) = (Under { version: 1, digest: Digest([0; 32]) }, (minute(minutes), Correlation([0; 8])));
-        let signed = SignedEntry::write(self.org.founding.id, last, (&ed(HERE), under), when, action).unwrap();
+        let (under, when) = (
+            Under { version: 1, digest: Digest([0; 32]) },
+            Stamp { at: minute(minutes), correlation: Correlation([0; 8]) },
+        );
+        let signed = SignedEntry::write(self.org.founding.id, last, &ed(HERE), under, when, action).unwrap();
         self.site.hear(&signed.clone().into(), 1);
         self.log.push(signed.clone());
         signed

@@ -17,7 +17,7 @@ use identity::verifier::{ProvenSvid, Side, Standard};
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::approve::{Decision, Verdict};
 use crate::ledger::counts::NotCounted;
-use crate::ledger::entry::{Action, SignedEntry, Under};
+use crate::ledger::entry::{Action, SignedEntry, Stamp, Under};
 use crate::ledger::evidence::BadEvidence;
 use crate::ledger::ground::Ground;
 use crate::ledger::heads::HeadRecord;
@@ -51,7 +51,7 @@ impl Harbor {
         let root: Authority<Identity> =
             Authority::root(&name, machine("root").as_ref(), Serial([1; 16]), year).unwrap();
         let issuer =
-            root.certify_issuer((&name, &node("g1")), machine("issuer").as_ref(), Serial([2; 16]), year).unwrap();
+            root.certify_issuer(&name, &node("g1"), machine("issuer").as_ref(), Serial([2; 16]), year).unwrap();
         let (set, mut head) = (org.set(), org.body(&org.first));
         head.version = 2;
         head.mandates[0].identity_issuer = issuer.key_id();
@@ -110,12 +110,12 @@ impl Harbor {
         let terms = BindingTerms { org, principal: &who, node: &node(name), svid_key: id, not_after };
         let binding = terms.sign(machine(key).as_ref()).unwrap();
         let request = read_request(&make_request(svid_key.as_ref()).unwrap()).unwrap();
-        let svid = self.issuer.issue_svid(&who, (&request, &binding), Serial([3; 16]), validity).unwrap();
+        let svid = self.issuer.issue_svid(&who, &request, &binding, Serial([3; 16]), validity).unwrap();
         let chain = [svid, self.issuer.certificate().clone()];
         let roots = Roots::<Identity>::from_certificates(vec![self.root.certificate().clone()]);
         let standard = Standard { org, name: &self.name, roots: &roots, head: &self.head };
         let proven = ProvenSvid::prove(&chain, Side::Client, standard, NOW).unwrap();
-        self.known(NOW, |company| Peer::recognize(&proven, presented, company))
+        self.known(NOW, |context| Peer::recognize(&proven, presented, context))
     }
 
     fn known<T>(&self, now: Timestamp, ask: impl FnOnce(PeerContext<'_>) -> T) -> T {
@@ -128,7 +128,7 @@ impl Harbor {
 
     /// Does what was opened before stay open, and may something new be?
     fn leaves(&self, peer: &Peer, now: Timestamp) -> (Result<(), NotAPeer>, bool) {
-        self.known(now, |company| (peer.endures(company), peer.check(company).is_ok()))
+        self.known(now, |context| (peer.endures(context), peer.check(context).is_ok()))
     }
 
     fn shown(&self, name: &str, admission: Option<Envelope>) -> Presented {
@@ -143,9 +143,10 @@ impl Harbor {
     /// An entry of the gateway that was taken over.
     fn admission(&self, claim: &Claim, by: &[&str], invite: Option<Envelope>, approval: Option<Envelope>) -> Envelope {
         let claim = self.org.seal(claim, by).signed(machine("k9").as_ref()).unwrap();
-        let (under, when) = (Under { version: 1, digest: Digest([0; 32]) }, (NOW, Correlation([0; 8])));
+        let (under, when) =
+            (Under { version: 1, digest: Digest([0; 32]) }, Stamp { at: NOW, correlation: Correlation([0; 8]) });
         let action = Action::NodeAdmit { claim, invite, approval };
-        SignedEntry::write(self.org.founding.id, None, (&ed("g1"), under), when, action).unwrap().envelope
+        SignedEntry::write(self.org.founding.id, None, &ed("g1"), under, when, action).unwrap().envelope
     }
 
     fn admitted(&self, name: &str, names: &str, by: &str) -> Envelope {
@@ -282,9 +283,10 @@ fn an_admission_is_an_entry_that_a_mandated_voice_signed() {
     let harbor = Harbor::new();
     let claim = harbor.org.seal(&invited("web-7"), &["i"]).signed(machine("k9").as_ref()).unwrap();
     let action = Action::NodeAdmit { claim, invite: Some(harbor.invite("*", "ann")), approval: None };
-    let (under, when) = (Under { version: 1, digest: Digest([0; 32]) }, (NOW, Correlation([0; 8])));
+    let (under, when) =
+        (Under { version: 1, digest: Digest([0; 32]) }, Stamp { at: NOW, correlation: Correlation([0; 8]) });
     let write = |by: &str, action: Action| {
-        SignedEntry::write(harbor.org.founding.id, None, (&ed(by), under), when, action).unwrap()
+        SignedEntry::write(harbor.org.founding.id, None, &ed(by), under, when, action).unwrap()
     };
     let meets = |envelope: Envelope| harbor.meet("web-7", "k9", &harbor.shown("web-7", Some(envelope))).map(drop);
     assert_eq!(meets(write("g1", action.clone()).envelope), Ok(()));

@@ -10,7 +10,7 @@ use super::world::{HERE, Site};
 use crate::invite::Invite;
 use crate::invite::admission::{Claim, Leave};
 use crate::invite::code::InviteCode;
-use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
+use crate::ledger::entry::{Action, Entry, SignedEntry, Stamp, Under};
 use crate::ledger::tests::world::{Org, Sent, day, ed, invite, voice};
 use crate::state::take::NotTaken;
 
@@ -130,8 +130,9 @@ fn nothing_follows_the_last_place_that_a_chain_can_have() {
     let mut state = Site::of(&org).state;
     let last = identity::head::Recorded { seq: u64::MAX, digest: Digest([1; 32]) };
     state.frontier.0.insert(voice(HERE), last);
-    let (under, when) = (Under { version: 1, digest: Digest([0; 32]) }, (day(1), Correlation([0; 8])));
+    let (under, when) =
+        (Under { version: 1, digest: Digest([0; 32]) }, Stamp { at: day(1), correlation: Correlation([0; 8]) });
     let action = Action::Take { envelope: org.first.envelope.clone() };
-    let written = SignedEntry::write(org.founding.id, Some(last), (&ed(HERE), under), when, action).unwrap();
+    let written = SignedEntry::write(org.founding.id, Some(last), &ed(HERE), under, when, action).unwrap();
     assert_eq!(state.take_own(&written, None, day(1)), Err(NotTaken::OutOfTurn));
 }

@@ -21,7 +21,7 @@ const BOTH: &[&str] = &["ann", "ben"];
 fn body(version: u64, n: u8) -> BundleBody {
     let pem = certificate::to_pem(&[vec![n; 3].into()]);
     let org = "harbor".parse().unwrap();
-    Bundle::<Endpoint>::draft((version, version.checked_sub(1)), &org, Vec::new(), &pem, day(0)).unwrap()
+    Bundle::<Endpoint>::draft(version, version.checked_sub(1), &org, Vec::new(), &pem, day(0)).unwrap()
 }
 
 fn turn(version: u64, replaces: Option<u64>) -> Turn {

@@ -11,7 +11,7 @@ use crate::founding::Founding;
 use crate::invite::Invite;
 use crate::invite::admission::Claim;
 use crate::ledger::draft::{Draft, Wish, draft};
-use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
+use crate::ledger::entry::{Action, Entry, SignedEntry, Stamp, Under};
 use crate::ledger::fold::{self, Why};
 use crate::ledger::frontier::Frontier;
 use crate::ledger::step::Sights;
@@ -112,8 +112,8 @@ impl Site {
         let last = self.state.frontier.place_of(&voice(gateway));
         let head = self.state.head().map(|record| Under { version: record.head.version, digest: record.digest });
         let under = head.unwrap_or(Under { version: 0, digest: Digest([0; 32]) });
-        let when = (day(on), Correlation([0; 8]));
-        SignedEntry::write(self.state.org, last, (&ed(gateway), under), when, action).unwrap()
+        let when = Stamp { at: day(on), correlation: Correlation([0; 8]) };
+        SignedEntry::write(self.state.org, last, &ed(gateway), under, when, action).unwrap()
     }
 
     pub fn write(&mut self, at: (&str, u64), action: Action) -> Result<SignedEntry, NotTaken> {

@@ -135,7 +135,7 @@ impl TrustSnapshot {
     /// What is known once these news are taken in, if they say something new. An error says why they do not hold, and then
     /// nothing that came with them is new either.
     pub(crate) fn with(&self, news: &News, now: Timestamp) -> Result<Option<(Known, Suspensions)>, BadKnowledge> {
-        let told = self.known.told((&news.signers, news.head.as_ref()), &news.rivals, now);
+        let told = self.known.told(&news.signers, news.head.as_ref(), &news.rivals, now);
         let (known, why) = match told {
             Ok(known) => (known, None),
             Err(why) => (self.rest_of(news, &why, now), Some(why)),
@@ -166,7 +166,7 @@ impl TrustSnapshot {
     }
 
     pub fn recognize(&self, svid: &ProvenSvid, presented: &Presented, clock: Timestamp) -> Result<Peer, NotAPeer> {
-        let peer = Peer::recognize(svid, presented, self.company(&self.pin(), clock))?;
+        let peer = Peer::recognize(svid, presented, self.context(&self.pin(), clock))?;
         self.check_suspended(&peer, clock)?;
         Ok(peer)
     }
@@ -208,13 +208,13 @@ impl TrustSnapshot {
 
     /// Is the peer believed by what is known now?
     pub(crate) fn check(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
-        peer.check(self.company(&self.pin(), clock))?;
+        peer.check(self.context(&self.pin(), clock))?;
         self.check_suspended(peer, clock)
     }
 
     /// May what it has go on, by what the operators say now?
     pub(crate) fn endures(&self, peer: &Peer, clock: Timestamp) -> Result<(), NotAPeer> {
-        peer.endures(self.company(&self.pin(), clock))?;
+        peer.endures(self.context(&self.pin(), clock))?;
         self.check_suspended(peer, clock)
     }
 
@@ -229,7 +229,7 @@ impl TrustSnapshot {
         |name| self.pins.of(name)
     }
 
-    fn company<'a>(&'a self, pinned: &'a dyn Fn(&NodeName) -> Option<Digest>, clock: Timestamp) -> PeerContext<'a> {
+    fn context<'a>(&'a self, pinned: &'a dyn Fn(&NodeName) -> Option<Digest>, clock: Timestamp) -> PeerContext<'a> {
         PeerContext { standard: self.judgment.standard(), ground: &self.ground, pinned, now: self.known.now(clock) }
     }
 }

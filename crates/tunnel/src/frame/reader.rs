@@ -99,17 +99,18 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 
     /// The words of the wanted kind; signs of life before them are passed over.
     pub async fn words<T: DeserializeOwned>(&mut self, wanted: FrameKind) -> Result<T, NoFrame> {
-        let first = self.next().await?;
-        self.words_from(first, wanted).await
+        let (kind, length) = self.next().await?;
+        self.words_from(kind, length, wanted).await
     }
 
     /// The same, from a frame on whose header is read.
     pub(crate) async fn words_from<T: DeserializeOwned>(
         &mut self,
-        first: (FrameKind, usize),
+        kind: FrameKind,
+        length: usize,
         wanted: FrameKind,
     ) -> Result<T, NoFrame> {
-        let length = self.length_from(first, wanted).await?;
+        let length = self.length_from(kind, length, wanted).await?;
         self.read(wanted, length).await
     }
 
@@ -119,16 +120,20 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         wanted: FrameKind,
         permit: &mut LargePermit<'_>,
     ) -> Result<T, NoFrame> {
-        let first = self.next().await?;
-        let length = self.length_from(first, wanted).await?;
+        let (kind, length) = self.next().await?;
+        let length = self.length_from(kind, length, wanted).await?;
         if length > LARGE_ABOVE {
             permit.take().await;
         }
         self.read(wanted, length).await
     }
 
-    async fn length_from(&mut self, first: (FrameKind, usize), wanted: FrameKind) -> Result<usize, NoFrame> {
-        let (mut found, mut length) = first;
+    async fn length_from(
+        &mut self,
+        mut found: FrameKind,
+        mut length: usize,
+        wanted: FrameKind,
+    ) -> Result<usize, NoFrame> {
         while found == FrameKind::Still {
             (found, length) = self.next().await?;
         }

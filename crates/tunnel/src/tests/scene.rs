@@ -19,7 +19,7 @@ use identity::time::{Seconds, Timestamp};
 use org::founding::{Founding, FoundingRecord};
 use org::invite::admission::{Claim, ClaimAuthority, SealKey};
 use org::invite::{Approval, Invite, InviteKind, Right, Uses};
-use org::ledger::entry::{Action, SignedEntry, Under};
+use org::ledger::entry::{Action, SignedEntry, Stamp, Under};
 use org::ledger::step::SignerStep;
 use org::member::peer::Presented;
 use org::suspend::Suspension;
@@ -70,7 +70,7 @@ impl Org {
         let year = Validity::from_now(now, Seconds::DAY.times(365));
         let serial = || random::serial().unwrap();
         let root = Authority::root(&name, &root_key, serial(), year).unwrap();
-        let issuer = root.certify_issuer((&name, &node("gw-1")), &issuer_key, serial(), year).unwrap();
+        let issuer = root.certify_issuer(&name, &node("gw-1"), &issuer_key, serial(), year).unwrap();
         let record = FoundingRecord {
             name: name.clone(),
             founded_at: now - Seconds::DAY,
@@ -221,9 +221,12 @@ impl Org {
         };
         let claim = Envelope::seal(org, &claim).unwrap().signed(&secret).unwrap().signed(&self.keys[name]).unwrap();
         let invite = Some(Envelope::seal(org, &invite).unwrap().signed(&key(self.signer)).unwrap());
-        let (under, when) = (Under { version: 1, digest: Digest([0; 32]) }, (clock::now(), Correlation([0; 8])));
+        let (under, when) = (
+            Under { version: 1, digest: Digest([0; 32]) },
+            Stamp { at: clock::now(), correlation: Correlation([0; 8]) },
+        );
         let action = Action::NodeAdmit { claim, invite, approval: None };
-        SignedEntry::write(self.founding.id, None, (&voice, under), when, action).unwrap().envelope
+        SignedEntry::write(self.founding.id, None, &voice, under, when, action).unwrap().envelope
     }
 
     pub fn presented(&self, name: &NodeName) -> Presented {

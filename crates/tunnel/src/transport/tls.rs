@@ -103,8 +103,8 @@ impl TlsConnection {
         let late = |_| NoFrame::Io(std::io::ErrorKind::TimedOut.into());
         let asked = async {
             send_words(&mut self.to, FrameKind::Open, open).await?;
-            let first = timeout(silence, self.frames.next()).await.map_err(late)??;
-            self.frames.words_from(first, FrameKind::Opened).await
+            let (kind, length) = timeout(silence, self.frames.next()).await.map_err(late)??;
+            self.frames.words_from(kind, length, FrameKind::Opened).await
         };
         timeout(OPENED, asked).await.map_err(late)?
     }

@@ -31,7 +31,7 @@ pub enum Wrong {
 }
 
 impl Clocks {
-    pub fn new((here, there): (Timestamp, Timestamp), gateway: &NodeName, known: &Known) -> Self {
+    pub fn new(here: Timestamp, there: Timestamp, gateway: &NodeName, known: &Known) -> Self {
         let head = &known.head.head;
         Self { here, there, gateway: gateway.clone(), head: head.version, signed: head.issued_at }
     }
@@ -118,7 +118,7 @@ mod tests {
         Clocks { here, there, gateway: "quay".parse().unwrap(), head: 7, signed: SIGNED }
     }
 
-    fn check((here, there): (Timestamp, Timestamp), wrong: Wrong, told: &str, cure: &str) {
+    fn check(here: Timestamp, there: Timestamp, wrong: Wrong, told: &str, cure: &str) {
         let clocks = clocks(here, there);
         assert_eq!(clocks.wrong(), wrong);
         let (said, cured) = (clocks.to_string(), clocks.cure());
@@ -131,9 +131,10 @@ mod tests {
 
     #[test]
     fn a_gateway_whose_clock_is_before_what_was_signed_is_the_wrong_one() {
-        let times = (SIGNED + Seconds::HOUR, SIGNED - Seconds::DAY.times(2));
+        let (here, there) = (SIGNED + Seconds::HOUR, SIGNED - Seconds::DAY.times(2));
         check(
-            times,
+            here,
+            there,
             Wrong::There,
             "the clock of the gateway `quay` is at least 2 days behind",
             "leave this machine's as it is",
@@ -142,21 +143,22 @@ mod tests {
 
     #[test]
     fn a_machine_whose_clock_is_before_what_was_signed_is_told_to_set_it() {
-        let times = (SIGNED - Seconds::HOUR.times(3), SIGNED + Seconds::MINUTE);
+        let (here, there) = (SIGNED - Seconds::HOUR.times(3), SIGNED + Seconds::MINUTE);
         check(
-            times,
+            here,
+            there,
             Wrong::Here,
             "this machine's clock is at least 3 hours behind: head 7",
             "set this machine's clock",
         );
-        check((SIGNED - Seconds::DAY, SIGNED - Seconds::DAY), Wrong::Both, "are both before", "set both");
+        check(SIGNED - Seconds::DAY, SIGNED - Seconds::DAY, Wrong::Both, "are both before", "set both");
     }
 
     #[test]
     fn where_nothing_signed_decides_both_clocks_are_to_be_compared() {
         let (early, late) = (SIGNED + Seconds::HOUR, SIGNED + Seconds::HOUR.times(19));
-        check((late, early), Wrong::Unknown, "18 hours ahead of the gateway's", "compare `date -u`");
-        check((early, late), Wrong::Unknown, "18 hours behind the gateway's", "compare `date -u`");
+        check(late, early, Wrong::Unknown, "18 hours ahead of the gateway's", "compare `date -u`");
+        check(early, late, Wrong::Unknown, "18 hours behind the gateway's", "compare `date -u`");
     }
 
     #[test]

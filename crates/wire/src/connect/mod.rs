@@ -253,8 +253,7 @@ impl Provisional {
         let head = self.conversation.document(Ask::Head).await?;
         let now = clock::now();
         let known = Known::begin(founding, floor, &chain, &head, now).map_err(|why| self.wrong(why))?;
-        let floor = (floor.version, head_floor);
-        known.head.head.check_for_joiner(floor, now).map_err(|why| self.wrong(why))?;
+        known.head.head.check_for_joiner(floor.version, head_floor, now).map_err(|why| self.wrong(why))?;
         Ok(known)
     }
 
@@ -342,7 +341,7 @@ impl Believed {
 
 impl Conversation {
     fn clocks(&self, gateway: &NodeName, known: &Known) -> Option<Clocks> {
-        Clocks::new((clock::now(), self.date?), gateway, known).apart()
+        Clocks::new(clock::now(), self.date?, gateway, known).apart()
     }
 
     /// A mandate that is over by this clock: nobody renewed it, or one of the two clocks is wrong.

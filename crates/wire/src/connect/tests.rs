@@ -44,7 +44,7 @@ fn a_mandate_out_of_its_time_is_not_said_to_be_another_orgs() {
     let (now, there) = (known.head.head.issued_at + Seconds::DAY.times(2), known.head.head.issued_at);
     let gateway: NodeName = "quay".parse().unwrap();
     let why = Inactive { gateway: gateway.clone(), from: there, until: there + Seconds::DAY, now };
-    let clocks = Clocks::new((now, there), &gateway, &known).apart().map(Box::new);
+    let clocks = Clocks::new(now, there, &gateway, &known).apart().map(Box::new);
     let told =
         CallError::NotInForce { address: "127.0.0.1:1".parse().unwrap(), why: Box::new(why), clocks }.to_string();
     assert!(!told.contains("not one of this org's"), "{told}");

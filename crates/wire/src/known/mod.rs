@@ -263,14 +263,15 @@ impl Known {
                 may(&self.head.head.trust, lines).map_err(|why| BadHead::ForgetsTrust { version, why })?;
                 Ok(next)
             }
-            None => Err(self.why_not(head, (&in_force, &replica), steps)),
+            None => Err(self.why_not(head, &in_force, &replica, steps)),
         }
     }
 
     /// What somebody tells at once: steps and a higher head, and heads beside the one that is then followed.
     pub fn told(
         &self,
-        (steps, head): (&[Envelope], Option<&Envelope>),
+        steps: &[Envelope],
+        head: Option<&Envelope>,
         beside: &[Envelope],
         now: Timestamp,
     ) -> Result<Self, BadKnowledge> {
@@ -291,7 +292,7 @@ impl Known {
     }
 
     /// Why a head that is offered is not followed.
-    fn why_not(&self, head: &Envelope, (at, replica): (&InForce, &Replica), steps: &[Envelope]) -> BadKnowledge {
+    fn why_not(&self, head: &Envelope, at: &InForce, replica: &Replica, steps: &[Envelope]) -> BadKnowledge {
         let body = match head.peek::<Head>(Some(self.org())) {
             Ok(body) => body,
             Err(why) => return BadHead::from(why).into(),

@@ -138,7 +138,8 @@ fn digest(chain: &[CertificateDer<'_>]) -> Digest {
 }
 
 pub fn server(
-    (judgment, vouched): (Arc<ArcSwap<Judgment>>, Arc<Vouched>),
+    judgment: Arc<ArcSwap<Judgment>>,
+    vouched: Arc<Vouched>,
     certificate: Arc<dyn ResolvesServerCert>,
 ) -> Result<Arc<ServerConfig>, TlsSetup> {
     let provider = provider(true);

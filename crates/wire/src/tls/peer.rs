@@ -70,7 +70,8 @@ impl PeerVerifier {
 
     fn prove(
         &self,
-        (leaf, rest): (&CertificateDer<'_>, &[CertificateDer<'_>]),
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
         side: Side,
         now: UnixTime,
     ) -> Result<(), identity::verifier::Untrusted> {
@@ -106,7 +107,7 @@ impl ClientCertVerifier for PeerVerifier {
         rest: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        match self.prove((leaf, rest), Side::Client, now) {
+        match self.prove(leaf, rest, Side::Client, now) {
             Ok(()) => Ok(ClientCertVerified::assertion()),
             Err(why) => {
                 tracing::info!(%why, "refused a peer's certificate");
@@ -127,7 +128,7 @@ impl ServerCertVerifier for PeerVerifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.prove((leaf, rest), Side::Server, now) {
+        match self.prove(leaf, rest, Side::Server, now) {
             Ok(()) => Ok(ServerCertVerified::assertion()),
             Err(why) => Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(why))))),
         }

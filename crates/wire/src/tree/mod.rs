@@ -197,10 +197,10 @@ impl Reader<'_> {
         mut get: impl FnMut(&str) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<FromTree, BadTree<E>> {
         let index = self.index(get(INDEX).map_err(BadTree::Get)?)?;
-        let mut file = |name: &str| -> Result<(String, Vec<u8>), BadTree<E>> {
+        let mut file = |name: &str| -> Result<Got, BadTree<E>> {
             let file = format!("{}/{name}", index.folder);
             let bytes = get(&file).map_err(BadTree::Get)?.ok_or(BadTree::Missing { file: file.clone() })?;
-            Ok((file, bytes))
+            Ok(Got { file, bytes })
         };
         let chain: Vec<Envelope> = parse(file(SIGNERS)?)?;
         let head: Envelope = parse(file(HEAD)?)?;
@@ -221,7 +221,7 @@ impl Reader<'_> {
         let path = box_of(read.folder, self.node_key);
         match get(&path).map_err(BadTree::Get)? {
             None => Ok(None),
-            Some(sealed) => self.open(&read.known, (path, &sealed)).map(Some),
+            Some(sealed) => self.open(&read.known, path, &sealed).map(Some),
         }
     }
 
@@ -231,19 +231,20 @@ impl Reader<'_> {
         if freehold_tree > LAYOUT {
             return Err(BadTree::NewerLayout { found: freehold_tree });
         }
-        let index: TreeIndex = parse((INDEX.to_owned(), bytes))?;
+        let index: TreeIndex = parse(Got { file: INDEX.to_owned(), bytes })?;
         if index.org_id == self.known.org() { Ok(index) } else { Err(BadTree::OtherOrg(index.org)) }
     }
 
     fn open<E: std::error::Error + 'static>(
         &self,
         known: &Known,
-        (path, sealed): (String, &[u8]),
+        path: String,
+        sealed: &[u8],
     ) -> Result<Listed, BadTree<E>> {
         let root = known.head.head.members.ok_or(BadListing::NoMap)?;
         let bound = bound(known.org(), self.node_key, Some(root));
         let opened = sealed_box::open(self.seal_secret, &bound, sealed)?;
-        let Inside { listing, manifest } = parse((path.clone(), opened.to_vec()))?;
+        let Inside { listing, manifest } = parse(Got { file: path.clone(), bytes: opened.to_vec() })?;
         let digest = match listing.check(root, self.name, self.node_key)? {
             Said::Manifest(digest) => digest,
             Said::Nothing => Manifest::nothing().digest(),
@@ -258,9 +259,13 @@ impl Reader<'_> {
     }
 }
 
-fn parse<T: DeserializeOwned, E: std::error::Error + 'static>(
-    (file, bytes): (String, Vec<u8>),
-) -> Result<T, BadTree<E>> {
+/// A file of the tree, as somebody gave it.
+struct Got {
+    file: String,
+    bytes: Vec<u8>,
+}
+
+fn parse<T: DeserializeOwned, E: std::error::Error + 'static>(Got { file, bytes }: Got) -> Result<T, BadTree<E>> {
     if bytes.len() > MAX_FILE {
         return Err(BadTree::Malformed { file, why: "it is too large".to_owned() });
     }

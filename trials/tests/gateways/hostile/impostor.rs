@@ -56,7 +56,7 @@ fn a_joiner_believes_no_gateway_under_another_root_name_or_founding() {
     let (root_key, issuer_key) = (random::p256().unwrap(), random::p256().unwrap());
     let root = Authority::<Endpoint>::root(&org, &root_key, random::serial().unwrap(), a_day()).unwrap();
     let gateway = "gw-1".parse().unwrap();
-    let issuer = root.certify_issuer((&org, &gateway), &issuer_key, random::serial().unwrap(), a_day()).unwrap();
+    let issuer = root.certify_issuer(&org, &gateway, &issuer_key, random::serial().unwrap(), a_day()).unwrap();
     let own = endpoint(&issuer, "127.0.0.1", root.certificate().clone());
     let unknown_root = "does not lead to a root that is trusted here";
     stage.check(&own, stage.papers.clone(), unknown_root);

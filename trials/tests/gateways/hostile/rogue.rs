@@ -76,7 +76,7 @@ impl Rogue {
             let key = certificate::read_request(&request.svid.request.0).unwrap();
             let serial = random::serial().unwrap();
             let issuer = thief.issuer::<Identity>();
-            let leaf = issuer.issue_svid(&principal, (&key, &request.svid.binding), serial, a_day()).unwrap();
+            let leaf = issuer.issue_svid(&principal, &key, &request.svid.binding, serial, a_day()).unwrap();
             let mut answer = Issued {
                 admission: ledger.says(admit).envelope,
                 svid: [&leaf, issuer.certificate()].map(|der| Bytes(der.as_ref().to_vec())).to_vec(),

@@ -58,8 +58,8 @@ impl Heist {
     fn issued_by(&self, authority: &Authority<Identity>) -> Own {
         let principal = self.member.principal();
         let binding = self.bind(&principal, "web-1", a_day().not_after);
-        let key = (&self.requested(), &binding);
-        let leaf = authority.issue_svid(&principal, key, random::serial().unwrap(), a_day()).unwrap();
+        let leaf =
+            authority.issue_svid(&principal, &self.requested(), &binding, random::serial().unwrap(), a_day()).unwrap();
         Own {
             chain: vec![leaf, authority.certificate().clone()],
             key: P256Key::from_pkcs8(self.member.svid_key.pkcs8()).unwrap(),
@@ -115,12 +115,12 @@ fn an_issuer_without_a_mandate_makes_nobody_a_member() {
     let (harbor, gateway) = (heist.member.code.name.clone(), heist.thief.survey().gateway);
     let root = heist.thief.identity_root();
     let key = random::p256().unwrap();
-    let unmandated = root.certify_issuer((&harbor, &gateway), &key, random::serial().unwrap(), a_day()).unwrap();
+    let unmandated = root.certify_issuer(&harbor, &gateway, &key, random::serial().unwrap(), a_day()).unwrap();
     heist.check(&heist.issued_by(&unmandated), Alert::AccessDenied, "no mandate in the head names the issuing key");
     heist.check(&heist.issued_by(&root), Alert::AccessDenied, "not made by an issuing key directly below the root");
     let foreign = Authority::<Identity>::root(&harbor, &key, random::serial().unwrap(), a_day()).unwrap();
     let foreign_key = random::p256().unwrap();
-    let below = foreign.certify_issuer((&harbor, &gateway), &foreign_key, random::serial().unwrap(), a_day()).unwrap();
+    let below = foreign.certify_issuer(&harbor, &gateway, &foreign_key, random::serial().unwrap(), a_day()).unwrap();
     heist.check(&heist.issued_by(&below), Alert::UnknownCA, "does not lead to a root that is trusted here");
     // The gateway's own HTTPS certificate, freshly made with its stolen issuing key.
     heist.check(&heist.thief.endpoint("127.0.0.1"), Alert::AccessDenied, "not fit for this use");

@@ -36,7 +36,7 @@ impl Stage {
         let (root_key, issuer_key) = (random::p256().unwrap(), random::p256().unwrap());
         let root = Authority::<Endpoint>::root(&org, &root_key, random::serial().unwrap(), a_day()).unwrap();
         let gateway = "gw-1".parse().unwrap();
-        let issuer = root.certify_issuer((&org, &gateway), &issuer_key, random::serial().unwrap(), a_day()).unwrap();
+        let issuer = root.certify_issuer(&org, &gateway, &issuer_key, random::serial().unwrap(), a_day()).unwrap();
         let own = endpoint(&issuer, "127.0.0.1", root.certificate().clone());
         Self { place, thief, own, papers: Papers::of(known) }
     }
@@ -63,7 +63,7 @@ impl Stage {
     fn bundle<D: InDomain>(&self, key: &EdKey) -> Envelope {
         let org = self.thief.known().founding.record.name;
         let root = Authority::<D>::root(&org, &random::p256().unwrap(), random::serial().unwrap(), a_day()).unwrap();
-        let body = Bundle::<D>::draft((2, Some(1)), &org, Vec::new(), &root.pem(), ground::clock::now()).unwrap();
+        let body = Bundle::<D>::draft(2, Some(1), &org, Vec::new(), &root.pem(), ground::clock::now()).unwrap();
         self.thief.seal(&body, key)
     }
 }

@@ -60,7 +60,7 @@ impl<D: InDomain> NewRoot<D> {
     pub fn certify(&self, gateway: &str, key: &P256Key) -> CertificateDer<'static> {
         let who: (OrgName, NodeName) = ("harbor".parse().unwrap(), gateway.parse().unwrap());
         let life = Validity::from_now(clock::now(), Seconds::DAY.times(90));
-        let made = self.0.certify_issuer((&who.0, &who.1), key, random::serial().unwrap(), life).unwrap();
+        let made = self.0.certify_issuer(&who.0, &who.1, key, random::serial().unwrap(), life).unwrap();
         made.certificate().clone()
     }
 }
@@ -113,7 +113,7 @@ impl Turner {
         let version = trust::next_version(&lines, D::DOMAIN);
         let replaces = trust::active(&lines, D::DOMAIN).map(|line| line.version);
         let hosts = vec!["127.0.0.1".parse().unwrap()];
-        let draft = Bundle::<D>::draft((version, replaces), &self.org, hosts, &root.pem(), clock::now()).unwrap();
+        let draft = Bundle::<D>::draft(version, replaces, &self.org, hosts, &root.pem(), clock::now()).unwrap();
         let body = BundleBody { issuers: issuers.iter().map(|der| Bytes(der.as_ref().to_vec())).collect(), ..draft };
         (version, self.thief.seal(&body, &self.thief.signer()))
     }
@@ -175,7 +175,7 @@ impl Turner {
     pub fn certify_spare<D: InDomain>(&self, root: &NewRoot<D>, request: &Bytes) -> (KeyId, CertificateDer<'static>) {
         let key = certificate::read_request(&request.0).unwrap();
         let (gateway, life) = ("laptop".parse().unwrap(), Validity::from_now(clock::now(), Seconds::DAY.times(90)));
-        let made = root.0.certify_request((&self.org, &gateway), &key, random::serial().unwrap(), life);
+        let made = root.0.certify_request(&self.org, &gateway, &key, random::serial().unwrap(), life);
         (key.id, made.unwrap())
     }
 

@@ -133,7 +133,7 @@ fn a_gateway_notes_of_an_svid_what_was_shown_and_what_it_goes_by() {
     let (harbor, gateway) = ("harbor".parse().unwrap(), forger.thief.survey().gateway);
     let key = random::p256().unwrap();
     let certify = |by: &Authority<Identity>| {
-        by.certify_issuer((&harbor, &gateway), &key, random::serial().unwrap(), a_day()).unwrap()
+        by.certify_issuer(&harbor, &gateway, &key, random::serial().unwrap(), a_day()).unwrap()
     };
     let issued_by = |authority: &Authority<Identity>| {
         let good = forger.forge(a_day(), |_| {});
@@ -141,7 +141,8 @@ fn a_gateway_notes_of_an_svid_what_was_shown_and_what_it_goes_by() {
         let request = certificate::make_request(&good.key).and_then(|der| certificate::read_request(&der)).unwrap();
         let made = authority.issue_svid(
             &forger.member.principal(),
-            (&request, &leaf.binding.unwrap()),
+            &request,
+            &leaf.binding.unwrap(),
             random::serial().unwrap(),
             a_day(),
         );

@@ -55,7 +55,7 @@ fn a_machine_needs_no_store_of_its_system_and_believes_nobody_for_being_in_it() 
     let store = store.to_string_lossy().into_owned();
     let key = random::p256().unwrap();
     let who = ("harbor".parse().unwrap(), "quay".parse().unwrap());
-    let issuer = root.0.certify_issuer((&who.0, &who.1), &key, random::serial().unwrap(), a_day()).unwrap();
+    let issuer = root.0.certify_issuer(&who.0, &who.1, &key, random::serial().unwrap(), a_day()).unwrap();
     let late = join("late");
     drop(gateway);
     let own = endpoint(&issuer, "127.0.0.1", root.certificate());

@@ -31,7 +31,7 @@ struct Loot {
 fn issuer<D: InDomain>(root: &Authority<D>) -> Authority<D> {
     let (org, gateway) = ("harbor".parse().unwrap(), "quay".parse().unwrap());
     let key = random::p256().unwrap();
-    root.certify_issuer((&org, &gateway), &key, random::serial().unwrap(), a_day()).unwrap()
+    root.certify_issuer(&org, &gateway, &key, random::serial().unwrap(), a_day()).unwrap()
 }
 
 impl Loot {
@@ -50,7 +50,7 @@ impl Loot {
         let (org, svid_key, not_after) = (thief.known().org(), request.id, validity.not_after);
         let binding =
             BindingTerms { org, principal: &principal, node: &node, svid_key, not_after }.sign(&node_key).unwrap();
-        let leaf = issuer.issue_svid(&principal, (&request, &binding), random::serial().unwrap(), validity).unwrap();
+        let leaf = issuer.issue_svid(&principal, &request, &binding, random::serial().unwrap(), validity).unwrap();
         Self { gateway, member: Own { chain: vec![leaf, issuer.certificate().clone()], key } }
     }
 }

@@ -14,14 +14,14 @@ use identity::time::{Seconds, Timestamp};
 use keys::{Opening, Sealing};
 use operate::backup::{BackupError, Contents};
 use serde::Serialize;
-use terminal::failure::{During, Exit, Failure};
+use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 use terminal::table::{or_dash, table};
 
 use crate::backup::check::{self, CheckError, OpenInvite, Report};
 use crate::backup::make::{self, MakeError};
 use crate::backup::restore::{self, Half, RestoreError};
-use crate::home::Common;
+use crate::home::{Common, During};
 
 #[derive(Debug, Subcommand)]
 pub enum BackupCommand {
@@ -126,7 +126,7 @@ impl Create {
             gateway: made.has("gateway"),
             files: made.files.iter().map(|item| item.path.as_str()).collect(),
         };
-        show(common.json, &told, || describe_created(&made, &out, (bytes, &to)));
+        show(common.json, &told, || describe_created(&made, &out, bytes, &to));
         Ok(())
     }
 }
@@ -138,7 +138,7 @@ fn recipients(to: &To) -> Vec<String> {
     }
 }
 
-fn describe_created(made: &Contents, out: &Path, (bytes, to): (u64, &To)) -> String {
+fn describe_created(made: &Contents, out: &Path, bytes: u64, to: &To) -> String {
     let half = |half: &str| made.files.iter().filter(|item| item.path.first() == half).count();
     let mut lines = vec![format!("backup of `{}` in `{}`, {}", made.org, out.display(), size(bytes))];
     lines.push(match half("operator") {

@@ -9,12 +9,12 @@ use identity::principal::OrgName;
 use manifest::fleet::Fleet;
 use manifest::source::{Complaint, KnownOrg};
 use operate::folder::OperatorFolder;
-use operate::publish::fleet::{FleetError, FleetFolder};
+use operate::publish::fleet::FleetFolder;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::home::Common;
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -42,9 +42,9 @@ struct Told<'t> {
 impl Check {
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
         let doing = "could not check the fleet";
-        let folder = FleetFolder::find(self.dir.as_deref()).map_err(|why| fleet_failure(doing, &why))?;
+        let folder = FleetFolder::find(self.dir.as_deref()).during(doing)?;
         let named = common.check_named(doing)?;
-        let read = folder.read(&known(common)).map_err(|why| fleet_failure(doing, &why))?;
+        let read = folder.read(&known(common)).during(doing)?;
         let (fleet, complaints) = match read {
             Ok((fleet, _)) if named.is_some_and(|named| *named != fleet.org.name) => {
                 return Err(other_org(doing, &fleet));
@@ -74,9 +74,9 @@ impl Check {
 
 /// The fleet in this folder, for commands that go on from it. What is wrong with it is told where errors go.
 pub fn read_fleet(common: &Common, dir: Option<&Path>, doing: &str) -> Result<(FleetFolder, Fleet), Failure> {
-    let folder = FleetFolder::find(dir).map_err(|why| fleet_failure(doing, &why))?;
+    let folder = FleetFolder::find(dir).during(doing)?;
     let named = common.check_named(doing)?;
-    match folder.read(&known(common)).map_err(|why| fleet_failure(doing, &why))? {
+    match folder.read(&known(common)).during(doing)? {
         Ok((fleet, _)) if named.is_some_and(|named| *named != fleet.org.name) => Err(other_org(doing, &fleet)),
         Ok((fleet, _)) => Ok((folder, fleet)),
         Err(complaints) => {
@@ -96,23 +96,6 @@ pub fn known(common: &Common) -> Vec<KnownOrg> {
         operator.or_else(|| GatewayFolder::at(&home, org).about().ok().map(|about| about.org_id))
     };
     common.chosen().into_iter().filter_map(|name| Some(KnownOrg { id: id(&name)?, name })).collect()
-}
-
-pub fn fleet_failure(doing: &str, why: &FleetError) -> Failure {
-    let hint = match why {
-        FleetError::NoFolder(_) | FleetError::NotHere => {
-            "say where the fleet is, or make an example to start from: freehold fleet init DIR"
-        }
-        FleetError::LeadsOut(_) => "put the file itself there: a fleet is one folder",
-        FleetError::TooMany(_) | FleetError::TooLarge(_) => "name the fleet's own folder: freehold check DIR",
-        FleetError::OddName(_) => "rename the file",
-        FleetError::NotAFile(_) => "rename it, or put a file there",
-        FleetError::AlreadyThere(_) => {
-            "name an empty folder, or edit what is there; look at it with: freehold check DIR"
-        }
-        FleetError::Unreadable { .. } | FleetError::File(_) => "look at who may read and write there",
-    };
-    Failure::new(doing, why).hint(hint)
 }
 
 /// Nothing of the org that was named is known here, but its name.

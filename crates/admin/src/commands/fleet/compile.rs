@@ -10,11 +10,11 @@ use manifest::compile::{HeldBack, MemberKnown, compile};
 use manifest::emit::{CompiledIndex, INDEX, emit};
 use manifest::stored::SCHEMA;
 use serde::Serialize;
-use terminal::failure::{During, Exit, Failure};
+use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 
 use crate::commands::fleet::check::read_fleet;
-use crate::home::Common;
+use crate::home::{Common, During};
 use crate::tree;
 
 #[derive(Debug, Args)]

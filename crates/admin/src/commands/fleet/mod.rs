@@ -19,8 +19,7 @@ use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::fleet::check::fleet_failure;
-use crate::home::Common;
+use crate::home::{Common, During};
 
 #[derive(Debug, Subcommand)]
 pub enum FleetCommand {
@@ -74,7 +73,7 @@ impl Init {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not write an example fleet";
         let (setting, known) = setting(common, doing)?;
-        let files = fleet::init(&self.dir, &setting).map_err(|why| fleet_failure(doing, &why))?;
+        let files = fleet::init(&self.dir, &setting).during(doing)?;
         let (org, org_id, folder) = (setting.org.to_string(), setting.id.to_string(), self.dir.display().to_string());
         let told = Told { folder, files, org, org_id, known };
         show(common.json, &told, || {

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use ground::file::FileAccess;
 use operate::publish::plan;
-use terminal::failure::{During, Failure};
+use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::fleet::check::read_fleet;
-use crate::home::Common;
+use crate::home::{Common, During};
 use crate::planning;
 
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ impl Plan {
         let common = &common.about(&fleet.org.name);
         let mut session = common.session(doing).await?;
         let prepared = plan::fleet(&mut session, &fleet, planning::progress("folding entries:")).await;
-        let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
+        let prepared = prepared.during(doing)?;
         if let Some(file) = &self.save_members {
             let members: Vec<_> = prepared.members.iter().map(|member| &member.known).collect();
             let json = serde_json::to_vec_pretty(&members).during(doing)?;

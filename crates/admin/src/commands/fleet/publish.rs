@@ -75,7 +75,7 @@ impl Publish {
         let git = planning::git_state(folder.root(), self.dirty, doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
         let prepared = plan::fleet(&mut session, &fleet, planning::progress("folding entries:")).await;
-        let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
+        let prepared = prepared.during(doing)?;
         if !common.json {
             eprintln!("{}\n{}", planning::in_words(&session, &prepared), planning::git_words(&git));
         }
@@ -139,7 +139,7 @@ async fn store_tree(session: &mut Session, to: &Path) -> Result<(), Failure> {
     let doing = format!("could not write the tree to `{}`", to.display());
     let contents = operate::publish::tree::tree(session, clock::now(), planning::progress("sealing:")).await;
     let contents = contents.during(&doing)?;
-    let files = wire::tree::files(&session.known, &contents).map_err(|why| Failure::new(&doing, &why))?;
+    let files = wire::tree::files(&session.known, &contents).during(&doing)?;
     let ours = |folder: &Path| {
         let index = ground::file::read(&folder.join(wire::tree::INDEX)).ok();
         index.is_some_and(|bytes| serde_json::from_slice::<wire::tree::TreeIndex>(&bytes).is_ok())

@@ -42,7 +42,7 @@ impl Rollback {
             return Err(Failure::refused(doing, format!("head {} published no fleet", to.version)));
         };
         let prepared = plan::rollback(&mut session, root, planning::progress("folding entries:")).await;
-        let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
+        let prepared = prepared.during(doing)?;
         if !common.json {
             let commit = to.fleet.as_ref().and_then(|fleet| fleet.commit.as_ref());
             let commit = commit.map(|commit| format!(", commit {commit}")).unwrap_or_default();
@@ -73,7 +73,7 @@ impl Rollback {
         let to = rollback::head_before(&mut session, self.to).await.during(doing)?;
         let root = to.members.ok_or_else(|| Failure::refused(doing, "that head published no fleet"))?;
         let prepared = plan::rollback(&mut session, root, planning::progress("folding entries:")).await;
-        let prepared = prepared.map_err(|why| planning::plan_failure(doing, &why))?;
+        let prepared = prepared.during(doing)?;
         show(common.json, &planning::as_facts(&session, &prepared), || {
             let (words, root) = (planning::in_words(&session, &prepared), prepared.compiled.root);
             format!("back to what head {} said\n{words}\nthe members' map would be {root}", to.version)

@@ -14,7 +14,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::home::{Common, During, failure};
+use crate::home::{Common, During};
 use crate::waiting::{Left, foretell, leave, told};
 
 #[derive(Debug, Subcommand)]
@@ -123,7 +123,7 @@ impl Change {
         let known = session.known.head.head.mandates.iter().find(|mandate| mandate.gateway == self.node);
         let known =
             known.ok_or_else(|| Failure::failed(&doing, "it has no mandate").hint("see: freehold mandate list"))?;
-        let next = wish.apply(known, clock::now()).map_err(|why| failure(&doing, &why.into()))?;
+        let next = wish.apply(known, clock::now()).during(&doing)?;
         if !common.json {
             eprintln!("{}", in_words(&MandateTold::from(&next)));
         }

@@ -32,7 +32,7 @@ use terminal::show::show;
 use terminal::table::{or_dash, table};
 use wire::control::PeerView;
 
-use crate::home::{Common, During, failure};
+use crate::home::{Common, During};
 use crate::rooting::certify_new;
 use crate::waiting::{Left, foretell, leave, told};
 
@@ -110,15 +110,14 @@ struct Added {
 impl Add {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not add a gateway";
-        let bytes = file::read(&self.request).map_err(|why| Failure::new(doing, &why))?;
+        let bytes = file::read(&self.request).during(doing)?;
         let request: Envelope = serde_json::from_slice(&bytes)
             .map_err(|why| Failure::failed(doing, format!("`{}` is no request: {why}", self.request.display())))?;
         let (mut session, keys) = common.signing_session(doing).await?;
         let checked = gateway::check_request(&mut session, &request).await;
         let (checked, node) = checked.during(doing)?;
         let wish = GatewayWish { names: self.names, svid_ttl: self.svid_ttl, lasts: self.lasts };
-        let mandate = gateway::mandate_for(&session.known, &checked, &wish, clock::now())
-            .map_err(|why| failure(doing, &why.into()))?;
+        let mandate = gateway::mandate_for(&session.known, &checked, &wish, clock::now()).during(doing)?;
         if !common.json {
             eprintln!("{}", who(&checked, &node, &mandate));
         }
@@ -133,7 +132,7 @@ impl Add {
         .await;
         confirm(self.yes, doing, "Make it a gateway?")?;
         let mut papers = gateway::papers::requested(&mut session, &checked).await.during(doing)?;
-        let absent = certify_new(common, &session, self.roots, (&mandate.gateway, &mut papers), doing)?;
+        let absent = certify_new(common, &session, self.roots, &mandate.gateway, &mut papers, doing)?;
         for line in absent.iter().filter(|_| !common.json) {
             eprintln!("{}", without_root(&mandate.gateway, line));
         }
@@ -141,8 +140,8 @@ impl Add {
         let pending = leave(common, doing, &session.known, &made)?;
         let (mandate, grant) = made.what;
         let grant = grant.ok_or_else(|| renew::no_certificate(doing))?;
-        let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
-        file::write(&out, &json, FileAccess::Readable).map_err(|why| Failure::new(doing, &why))?;
+        let json = serde_json::to_vec_pretty(&grant).during(doing)?;
+        file::write(&out, &json, FileAccess::Readable).during(doing)?;
         let result = Added {
             gateway: mandate.gateway.to_string(),
             addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
@@ -350,7 +349,7 @@ impl Move {
         let mut not_yet = Vec::new();
         if pending.waiting().is_none() {
             let wait = if self.no_wait { Seconds(0) } else { self.wait };
-            not_yet = watch(&mut session, (made.what.version, wait), common.json, &doing).await?;
+            not_yet = watch(&mut session, made.what.version, wait, common.json, &doing).await?;
         }
         let not_yet = not_yet.iter().map(ToString::to_string).collect();
         let result = Moved { gateway: self.node.to_string(), head: made.what.version, not_yet, pending };
@@ -374,7 +373,8 @@ impl Move {
 /// Waits until every node has said that it has the head; those who have not.
 async fn watch(
     session: &mut Session,
-    (version, wait): (u64, Seconds),
+    version: u64,
+    wait: Seconds,
     quiet: bool,
     doing: &str,
 ) -> Result<Vec<NodeName>, Failure> {

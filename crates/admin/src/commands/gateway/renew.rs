@@ -20,7 +20,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use super::named;
-use crate::home::{Common, During, failure};
+use crate::home::{Common, During};
 use crate::rooting::certify_lacking;
 use crate::waiting::{Left, leave, told};
 
@@ -64,12 +64,11 @@ impl Renew {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not renew the mandate of `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let failed = |why| failure(&doing, &why);
-        let mut papers = papers(&mut session, &self.node, clock::now()).await.map_err(failed)?;
+        let mut papers = papers(&mut session, &self.node, clock::now()).await.during(&doing)?;
         let before = lacking(&papers);
         let mut grant = None;
         if !before.is_empty() {
-            certify_lacking(common, &session, self.roots.clone(), (&self.node, &mut papers), &doing)?;
+            certify_lacking(common, &session, self.roots.clone(), &self.node, &mut papers, &doing)?;
         }
         let uncertified = lacking(&papers);
         let certified: Vec<_> = before.into_iter().filter(|version| !uncertified.contains(version)).collect();
@@ -77,7 +76,7 @@ impl Renew {
             grant = self.hand(common, &session, &papers, &doing)?;
         }
         let wish = MandateWish { lasts: Some(self.lasts.unwrap_or(MANDATE)), ..MandateWish::default() };
-        let made = mandate::change(&mut session, &keys, &self.node, &wish).await.map_err(failed)?;
+        let made = mandate::change(&mut session, &keys, &self.node, &wish).await.during(&doing)?;
         let renewed = Renewed {
             gateway: self.node.to_string(),
             until: made.what.not_after.to_string(),
@@ -105,12 +104,12 @@ impl Renew {
         };
         let folder = GatewayFolder::at(&common.home(), &session.known.founding.record.name);
         if folder.folder.exists() && folder.about().is_ok_and(|about| about.node == self.node) {
-            folder.take(&grant, clock::now()).map_err(|why| Failure::new(doing, &why))?;
+            folder.take(&grant, clock::now()).during(doing)?;
             return Ok(None);
         }
         let out = self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}.grant", self.node)));
-        let json = serde_json::to_vec_pretty(&grant).map_err(|why| Failure::new(doing, &why))?;
-        file::write(&out, &json, FileAccess::Readable).map_err(|why| Failure::new(doing, &why))?;
+        let json = serde_json::to_vec_pretty(&grant).during(doing)?;
+        file::write(&out, &json, FileAccess::Readable).during(doing)?;
         Ok(Some(out.display().to_string()))
     }
 }

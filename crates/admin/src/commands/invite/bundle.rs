@@ -141,18 +141,17 @@ impl Issue {
         let doing = format!("could not issue a bundle for `{}`", self.name);
         let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{}.bundle", self.name)));
         check_free(&out, &doing)?;
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(&doing, why);
         let drawn = match (&self.bundle_passphrase_file, self.ask) {
-            (None, false) => Some(draw().map_err(|why| failed(&why))?),
+            (None, false) => Some(draw().during(&doing)?),
             _ => None,
         };
         let passphrase = match (&drawn, &self.bundle_passphrase_file) {
             (Some(drawn), _) => Passphrase::new(drawn.to_string()),
-            (None, Some(path)) => Passphrase::from_file(path).map_err(|why| failed(&why))?,
-            (None, None) => Passphrase::ask_new("passphrase for the bundle").map_err(|why| failed(&why))?,
+            (None, Some(path)) => Passphrase::from_file(path).during(&doing)?,
+            (None, None) => Passphrase::ask_new("passphrase for the bundle").during(&doing)?,
         };
         let wish = self.bounds.wish(&self.name, InviteChoice::Bundle, &doing)?;
-        let told = make(common, (&self.name, &wish), (&out, Some(&passphrase)), &doing).await?;
+        let told = make(common, &self.name, &wish, &out, Some(&passphrase), &doing).await?;
         let told = Told { passphrase: drawn.map(|drawn| drawn.to_string()), ..told };
         show(common.json, &told, || told.in_words());
         Ok(())
@@ -171,8 +170,10 @@ fn draw() -> Result<Zeroizing<String>, ground::random::NoRandomness> {
 /// Makes the invite, and then the file.
 async fn make(
     common: &Common,
-    (name, wish): (&NodeName, &InviteWish),
-    (out, passphrase): (&Path, Option<&Passphrase>),
+    name: &NodeName,
+    wish: &InviteWish,
+    out: &Path,
+    passphrase: Option<&Passphrase>,
     doing: &str,
 ) -> Result<Told, Failure> {
     let (mut session, keys) = common.signing_session(doing).await?;
@@ -182,7 +183,7 @@ async fn make(
     let bundle = JoinBundle { code, name: name.clone() }.encode();
     match passphrase {
         Some(passphrase) => {
-            let sealed = text::seal(bundle.as_bytes(), passphrase.clone()).map_err(|why| Failure::new(doing, &why))?;
+            let sealed = text::seal(bundle.as_bytes(), passphrase.clone()).during(doing)?;
             write_new(out, &sealed, doing)?;
         }
         // For a key that the machine has: there is no secret in it.
@@ -226,7 +227,7 @@ impl Sign {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not sign `{}`", self.request.display());
         check_free(&self.out, &doing)?;
-        let bytes = file::read(&self.request).map_err(|why| Failure::new(&doing, &why))?;
+        let bytes = file::read(&self.request).during(&doing)?;
         let hint = "have the machine make it again: freehold-node csr";
         let bad = |why: String| Failure::refused(&doing, why).hint(hint);
         let envelope: Envelope = serde_json::from_slice(&bytes).map_err(|_| bad("it is no request".to_owned()))?;
@@ -237,7 +238,7 @@ impl Sign {
         }
         confirm(self.yes, &doing, "Let this machine in?")?;
         let wish = self.bounds.wish(&name, InviteChoice::Machine(request.node_key), &doing)?;
-        let told = make(common, (&name, &wish), (&self.out, None), &doing).await?;
+        let told = make(common, &name, &wish, &self.out, None, &doing).await?;
         show(common.json, &told, || told.in_words());
         Ok(())
     }

@@ -124,7 +124,7 @@ struct Created {
 impl Create {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not create an invite";
-        let wanted = self.terms.wanted(self.names, (self.uses, self.ttl), doing)?;
+        let wanted = self.terms.wanted(self.names, self.uses, self.ttl, doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
         let kit = line::kit(&mut session).await.during(doing)?;
         let handing = if wanted.is_key() { self.handing.into_file() } else { self.handing };

@@ -62,7 +62,8 @@ impl TermsArgs {
     pub fn wanted(
         &self,
         names: Vec<NameGlob>,
-        (uses, ttl): (Option<Uses>, Option<Seconds>),
+        uses: Option<Uses>,
+        ttl: Option<Seconds>,
         doing: &str,
     ) -> Result<Wanted, Failure> {
         let (names, hosts) = self.split_patterns(names, doing)?;

@@ -235,7 +235,7 @@ impl Approve {
         let doing = format!("could not approve `{said}`");
         let (mut session, keys) = common.signing_session(&doing).await?;
         let own = speaker(&session, &keys).during(&doing)?;
-        let asked = self.find(common, &mut session, (&doing, &said)).await?;
+        let asked = self.find(common, &mut session, &doing, &said).await?;
         if asked.yes.contains(&own) {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
         }
@@ -281,12 +281,7 @@ impl Approve {
     }
 
     /// A machine that waits, or else a member that was cut off; shown to the person who decides.
-    async fn find(
-        &self,
-        common: &Common,
-        session: &mut Session,
-        (doing, said): (&str, &str),
-    ) -> Result<Asked, Failure> {
+    async fn find(&self, common: &Common, session: &mut Session, doing: &str, said: &str) -> Result<Asked, Failure> {
         let (mut waiting, odd) = operate::node::waiting::all(session).await.during(doing)?;
         warn(&odd);
         waiting.retain(|one| self.key.as_deref().is_none_or(|key| begins(&one.claim.node_key, key)));

@@ -276,7 +276,7 @@ impl Revoke {
         let made = operate::node::revoke(&mut session, &keys, &node).await.during(&doing)?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let head = made.what.version;
-        let receipts = watching::receipts(&mut session, head, (pending.waiting().is_none(), &self.wait)).await;
+        let receipts = watching::receipts(&mut session, head, pending.waiting().is_none(), &self.wait).await;
         let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
         let Receipts { confirmed, waiting } = receipts.clone();
         let (name, revoked) = (node.name.to_string(), pending.waiting().is_none());

@@ -221,7 +221,7 @@ impl Revoke {
         let made = principal::revoke(&mut session, &keys, &principal).await.during(&doing)?;
         let pending = leave(common, &doing, &session.known, &made)?;
         let head = made.what.version;
-        let receipts = watching::receipts(&mut session, head, (pending.waiting().is_none(), &self.wait)).await;
+        let receipts = watching::receipts(&mut session, head, pending.waiting().is_none(), &self.wait).await;
         let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
         let names = |names: &[NodeName]| names.iter().map(ToString::to_string).collect();
         let result = RevokedTold {

@@ -37,7 +37,7 @@ use wire::known::Known;
 use list::List;
 use settle::Settle;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::waiting::{Left, foretell, leave, told};
 
 #[derive(Debug, Subcommand)]
@@ -102,25 +102,24 @@ struct Made {
 impl New {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not make a key for `{}`", self.name);
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(&doing, why);
         let (folder, known) = match &self.card {
             None => known_here(common, &doing)?,
             Some(path) => {
-                let (known, gateways) = Card::read(path).map_err(|why| failed(&why))?;
+                let (known, gateways) = Card::read(path).during(&doing)?;
                 let folder = OperatorFolder::at(&common.home(), &known.founding.record.name);
                 if folder.path("known.json").exists() {
-                    let here = folder.known().map_err(|why| failed(&why))?;
+                    let here = folder.known().during(&doing)?;
                     if here.org() != known.org() {
                         return Err(Failure::refused(&doing, "another org of this name is in this home")
                             .hint("choose another home: --home DIR"));
                     }
                 } else {
-                    card::settle(&folder, &known, gateways).map_err(|why| failed(&why))?;
+                    card::settle(&folder, &known, gateways).during(&doing)?;
                 }
                 (folder, known)
             }
         };
-        let key = find_or_make_key(common, (&folder, &known), &self.name, self.unprotected, &doing)?;
+        let key = find_or_make_key(common, &folder, &known, &self.name, self.unprotected, &doing)?;
         let told = Made {
             org: known.founding.record.name.to_string(),
             org_id: known.org().to_string(),
@@ -140,14 +139,15 @@ impl New {
 fn known_here(common: &Common, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
     let org = common.org(doing).map_err(|why| why.hint("or start from the org's card: --card FILE"))?;
     let folder = OperatorFolder::at(&common.home(), &org);
-    let known = folder.known().map_err(|why| Failure::new(doing, &why))?;
+    let known = folder.known().during(doing)?;
     Ok((folder, known))
 }
 
 /// The key of somebody who is no signer yet: the one that an earlier run left here, or a new one.
 pub fn find_or_make_key(
     common: &Common,
-    (folder, known): (&OperatorFolder, &Known),
+    folder: &OperatorFolder,
+    known: &Known,
     name: &SignerName,
     unprotected: bool,
     doing: &str,
@@ -172,25 +172,27 @@ fn make_key(
 ) -> Result<PublicKey, Failure> {
     check_free(folder, name, doing)?;
     let passphrase = common.new_passphrase(unprotected, doing)?;
-    let key = random::ed25519().map_err(|why| Failure::new(doing, &why))?;
-    key::save(folder, name, &key, passphrase.as_ref()).map_err(|why| Failure::new(doing, &why))?;
-    let mut memory = folder.memory().map_err(|why| Failure::new(doing, &why))?;
+    let key = random::ed25519().during(doing)?;
+    key::save(folder, name, &key, passphrase.as_ref()).during(doing)?;
+    let mut memory = folder.memory().during(doing)?;
     if memory.signer.is_none() {
         memory.signer = Some(name.clone());
-        folder.save_memory(&memory).map_err(|why| Failure::new(doing, &why))?;
+        folder.save_memory(&memory).during(doing)?;
     }
     Ok(key.public())
 }
 
 /// Notes where a token's key is; never in the place of another.
 fn use_token(
-    (folder, known): (&OperatorFolder, &Known),
+    folder: &OperatorFolder,
+    known: &Known,
     name: &SignerName,
-    (uri, generate): (&TokenUri, bool),
+    uri: &TokenUri,
+    generate: bool,
     doing: &str,
 ) -> Result<PublicKey, Failure> {
     if folder.tokens_here().contains(name) && !was_signer(known, name) {
-        let noted = key::read_token(folder, name).map_err(|why| Failure::new(doing, &why))?;
+        let noted = key::read_token(folder, name).during(doing)?;
         if noted.uri.to_string() == uri.to_string() {
             // An earlier run was cut off, or somebody said no.
             return Ok(noted.key);
@@ -200,7 +202,7 @@ fn use_token(
     let key =
         if generate { hardware::generate(uri, Passphrase::ask) } else { hardware::describe(uri, Passphrase::ask) };
     let key = key.map_err(|why| crate::commands::signer::token::failure(doing, &why))?;
-    key::save_token(folder, name, uri, key).map_err(|why| Failure::new(doing, &why))?;
+    key::save_token(folder, name, uri, key).during(doing)?;
     Ok(key)
 }
 
@@ -235,11 +237,11 @@ impl Source {
             (Some(_), _) => Err(Failure::usage(doing, "a signer's key is an Ed25519 key")),
             (None, Some(uri)) => {
                 let (folder, known) = known_here(common, doing)?;
-                use_token((&folder, &known), name, (uri, self.generate), doing)
+                use_token(&folder, &known, name, uri, self.generate, doing)
             }
             (None, None) => {
                 let (folder, known) = known_here(common, doing)?;
-                find_or_make_key(common, (&folder, &known), name, self.unprotected, doing)
+                find_or_make_key(common, &folder, &known, name, self.unprotected, doing)
             }
         }
     }
@@ -364,8 +366,8 @@ fn tell_ends(ends: &[Ending]) {
 async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) -> Result<(), Failure> {
     let (mut session, keys) = common.signing_session_with_all(doing).await?;
     let now = session.known.signers.clone();
-    let next = changed(&now.quorum, change, terms.threshold).map_err(|why| failure(doing, &why))?;
-    let ends = ends_with(&mut session, &next).await.map_err(|why| failure(doing, &why))?;
+    let next = changed(&now.quorum, change, terms.threshold).during(doing)?;
+    let ends = ends_with(&mut session, &next).await.during(doing)?;
     if !common.json {
         for line in quorum_changes(&now.quorum, &next) {
             eprintln!("{line}");
@@ -377,8 +379,7 @@ async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) ->
     })
     .await;
     confirm(terms.yes, doing, "Sign the new set?")?;
-    let made =
-        signer::change(&mut session, &keys, change, terms.threshold).await.map_err(|why| failure(doing, &why))?;
+    let made = signer::change(&mut session, &keys, change, terms.threshold).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
     let signers = made.what.signers().iter().map(|signer| signer.name.to_string()).collect();
     let result = Changed { version: now.version + 1, threshold: made.what.threshold(), signers, ends, pending };
@@ -414,12 +415,11 @@ struct HandedOver {
 impl HandOver {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not hand over the key of `{}`", self.name);
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(&doing, why);
         let (folder, known) = known_here(common, &doing)?;
         let key = folder.signer_file(&self.name);
-        let sealed = file::read_secret(&key).map_err(|why| failed(&why))?;
+        let sealed = file::read_secret(&key).during(&doing)?;
         let there = OperatorFolder::at(&self.to, &known.founding.record.name);
-        if let Some(other) = file::read_if_there(&there.signer_file(&self.name)).map_err(|why| failed(&why))? {
+        if let Some(other) = file::read_if_there(&there.signer_file(&self.name)).during(&doing)? {
             // An earlier run may have been cut off after it had copied the key, and before it wiped this one.
             let one_file =
                 std::fs::canonicalize(&key).ok() == std::fs::canonicalize(there.signer_file(&self.name)).ok();
@@ -427,21 +427,21 @@ impl HandOver {
                 return Err(Failure::refused(&doing, "that home has a key of this name already"));
             }
         }
-        let memory = folder.memory().map_err(|why| failed(&why))?;
+        let memory = folder.memory().during(&doing)?;
         if there.path("known.json").exists() {
-            if there.known().map_err(|why| failed(&why))?.org() != known.org() {
+            if there.known().during(&doing)?.org() != known.org() {
                 return Err(Failure::refused(&doing, "another org of this name is in that home")
                     .hint("choose another home: --to DIR"));
             }
         } else {
-            card::settle(&there, &known, memory.gateways.clone()).map_err(|why| failed(&why))?;
+            card::settle(&there, &known, memory.gateways.clone()).during(&doing)?;
             let theirs = Memory { signer: Some(self.name.clone()), ..memory };
-            there.save_memory(&theirs).map_err(|why| failed(&why))?;
+            there.save_memory(&theirs).during(&doing)?;
         }
         // There first, then gone here: whatever happens in between, the key is not lost.
         let written = file::write(&there.signer_file(&self.name), &sealed, file::FileAccess::Private);
-        written.map_err(|why| failed(&why))?;
-        file::wipe(&key).map_err(|why| failed(&why))?;
+        written.during(&doing)?;
+        file::wipe(&key).during(&doing)?;
         let told = HandedOver { name: self.name.to_string(), home: self.to.display().to_string() };
         show(common.json, &told, || {
             format!("the key of `{}` is in `{}` now, and no longer here", told.name, told.home)

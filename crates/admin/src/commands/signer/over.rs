@@ -8,7 +8,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::waiting::{Left, leave, told};
 
 #[derive(Serialize)]
@@ -21,7 +21,7 @@ struct Over {
 pub async fn run(common: &Common, yes: bool) -> Result<(), Failure> {
     let doing = "could not carry anything over";
     let (mut session, keys) = common.signing_session(doing).await?;
-    let over = over::ended(&mut session).await.map_err(|why| failure(doing, &why))?;
+    let over = over::ended(&mut session).await.during(doing)?;
     if over.is_empty() {
         let nothing = Over { over, pending: Left::default() };
         show(common.json, &nothing, || "nothing that is still open ended with a change of signers".to_owned());
@@ -34,7 +34,7 @@ pub async fn run(common: &Common, yes: bool) -> Result<(), Failure> {
         }
     }
     confirm(yes, doing, "Sign them anew?")?;
-    let made = over::sign(&mut session, &keys, &over).await.map_err(|why| failure(doing, &why))?;
+    let made = over::sign(&mut session, &keys, &over).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
     let result = Over { over, pending };
     show(common.json, &result, || {

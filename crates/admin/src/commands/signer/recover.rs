@@ -30,7 +30,7 @@ use zeroize::Zeroizing;
 
 use crate::commands::signer::find_or_make_key;
 use crate::found::recovery;
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::local::AnyDesk;
 use crate::waiting::{Left, foretell, leave, told};
 
@@ -106,7 +106,7 @@ impl Recover {
         }
         let (folder, known) = self.home(common, doing)?;
         let mut desk = common.recovering_desk(&known.founding.record.name, doing).await?;
-        let known = learn(&desk, (&folder, known), doing).await?;
+        let known = learn(&desk, &folder, known, doing).await?;
         let (recovery, set) = match own_recovery(&folder, &known) {
             Some((_, set)) if self.signer.as_ref().is_some_and(|name| set.quorum.key_of(name).is_none()) => {
                 let why = format!("a recovery for {} was begun from this home already", names_of(&set).join(", "));
@@ -115,11 +115,11 @@ impl Recover {
             Some(begun) => begun,
             None => self.begin(common, &folder, &known, doing)?,
         };
-        let due_at = recover::begin(&mut desk, &recovery).await.map_err(|why| failure(doing, &why))?;
+        let due_at = recover::begin(&mut desk, &recovery).await.during(doing)?;
         drop(desk);
         if clock::now() < due_at {
             if !self.wait {
-                tell_waiting(common, (&recovery, &set), due_at);
+                tell_waiting(common, &recovery, &set, due_at);
                 return Ok(());
             }
             wait_until(common, due_at).await;
@@ -129,27 +129,26 @@ impl Recover {
 
     /// This home as it is, or made from a card, or from the gateway's folder beside it.
     fn home(&self, common: &Common, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
-        let failed = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         if let Some(path) = &self.card {
-            let (known, gateways) = Card::read(path).map_err(|why| failed(&why))?;
+            let (known, gateways) = Card::read(path).during(doing)?;
             let folder = OperatorFolder::at(&common.home(), &known.founding.record.name);
             if !folder.path("known.json").exists() {
-                card::settle(&folder, &known, gateways).map_err(|why| failed(&why))?;
+                card::settle(&folder, &known, gateways).during(doing)?;
             }
         }
         let org = common.org(doing).map_err(|why| why.hint("start from the org's card: --card FILE"))?;
         let folder = OperatorFolder::at(&common.home(), &org);
         if !folder.path("known.json").exists() {
             let gateway = GatewayFolder::at(&common.home(), &org);
-            let state = Ledger::glance(&gateway.path("ledger.db")).map_err(|why| failed(&why))?;
-            let founding = org::founding::Founding::open(state.founding.clone()).map_err(|why| failed(&why))?;
+            let state = Ledger::glance(&gateway.path("ledger.db")).during(doing)?;
+            let founding = org::founding::Founding::open(state.founding.clone()).during(doing)?;
             let head = state.head().map(|head| head.envelope.clone());
             let head = head.ok_or_else(|| Failure::failed(doing, "the gateway's ledger has no head"))?;
-            let known = Known::new(founding, &state.signer_chain(1), &head).map_err(|why| failed(&why))?;
-            let about = gateway.about().map_err(|why| failed(&why))?;
-            card::settle(&folder, &known, about.addresses).map_err(|why| failed(&why))?;
+            let known = Known::new(founding, &state.signer_chain(1), &head).during(doing)?;
+            let about = gateway.about().during(doing)?;
+            card::settle(&folder, &known, about.addresses).during(doing)?;
         }
-        let known = folder.known().map_err(|why| failed(&why))?;
+        let known = folder.known().during(doing)?;
         Ok((folder, known))
     }
 
@@ -178,16 +177,16 @@ impl Recover {
             foretell_begin(known, &self.names(&name));
         }
         confirm(self.yes, doing, "Begin?")?;
-        let key = find_or_make_key(common, (folder, known), &name, self.unprotected, doing)?;
+        let key = find_or_make_key(common, folder, known, &name, self.unprotected, doing)?;
         let mut signers = vec![Signer { name, key }];
         signers.extend(self.others.iter().cloned());
-        let quorum = Quorum::new(self.threshold, signers).map_err(|why| Failure::new(doing, &why))?;
-        let recovery = recover::draft(known, quorum, &phrases, clock::now()).map_err(|why| failure(doing, &why))?;
+        let quorum = Quorum::new(self.threshold, signers).during(doing)?;
+        let recovery = recover::draft(known, quorum, &phrases, clock::now()).during(doing)?;
         let noticed = known.notice(&recovery, clock::now());
         if let Some(noticed) = noticed {
             keep(folder, noticed, doing)?;
         }
-        let step = SignerStep::read(known.org(), &recovery).map_err(|why| Failure::new(doing, &why))?;
+        let step = SignerStep::read(known.org(), &recovery).during(doing)?;
         Ok((recovery, step.to))
     }
 
@@ -210,7 +209,7 @@ impl Recover {
             Ok(keys.len())
         };
         if let Some(path) = &self.phrases_file {
-            let text = file::read_secret(path).map_err(|why| Failure::new(doing, &why))?;
+            let text = file::read_secret(path).during(doing)?;
             let text = Zeroizing::new(String::from_utf8_lossy(&text).into_owned());
             for line in text.lines().filter(|line| !line.trim().is_empty()) {
                 take(line)?;
@@ -223,7 +222,7 @@ impl Recover {
             let mut count = 0;
             while count < quorum.threshold() {
                 let prompt = format!("recovery phrase ({} of {})", count + 1, quorum.threshold());
-                let words = ground::passphrase::Passphrase::ask(&prompt).map_err(|why| Failure::new(doing, &why))?;
+                let words = ground::passphrase::Passphrase::ask(&prompt).during(doing)?;
                 count = take(&String::from_utf8_lossy(words.bytes()))?;
             }
         }
@@ -247,7 +246,7 @@ impl Recover {
             eprintln!("They take over what the lost signers let in since their last head: {}", names(&taken_over));
         }
         confirm(self.yes, doing, "Sign their first head?")?;
-        let made = recover::finish(&mut session, &keys, recovery).await.map_err(|why| failure(doing, &why))?;
+        let made = recover::finish(&mut session, &keys, recovery).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let result = Told {
             state: if pending.waiting().is_some() { "pending" } else { "done" },
@@ -291,20 +290,20 @@ fn foretell_begin(known: &Known, names: &str) {
 }
 
 /// A card may be old: the recovery names the newest head and follows the newest signers that the gateway shows.
-async fn learn(desk: &AnyDesk, (folder, known): (&OperatorFolder, Known), doing: &str) -> Result<Known, Failure> {
+async fn learn(desk: &AnyDesk, folder: &OperatorFolder, known: Known, doing: &str) -> Result<Known, Failure> {
     let newest = match desk.newest(&known).await {
         // What waits here is what is being finished.
         Err(BadKnowledge::RecoveryWaits { .. }) => return Ok(known),
         // This is what it is for.
         Err(why @ BadKnowledge::Frozen { .. }) => known.heed(&why, clock::now()).unwrap_or_else(|| known.clone()),
-        newest => newest.map_err(|why| Failure::new(doing, &why))?,
+        newest => newest.during(doing)?,
     };
     if newest.says_more_than(&known) { keep(folder, newest, doing) } else { Ok(newest) }
 }
 
 fn keep(folder: &OperatorFolder, known: Known, doing: &str) -> Result<Known, Failure> {
-    let locked = folder.lock_files().map_err(|why| Failure::new(doing, &why))?;
-    folder.keep_known(known, &locked).map_err(|why| Failure::new(doing, &why))
+    let locked = folder.lock_files().during(doing)?;
+    folder.keep_known(known, &locked).during(doing)
 }
 
 fn names_of(set: &SignerSet) -> Vec<String> {
@@ -324,7 +323,7 @@ fn own_recovery(folder: &OperatorFolder, known: &Known) -> Option<(Envelope, Sig
     })
 }
 
-fn tell_waiting(common: &Common, (recovery, set): (&Envelope, &SignerSet), due_at: Timestamp) {
+fn tell_waiting(common: &Common, recovery: &Envelope, set: &SignerSet, due_at: Timestamp) {
     let settles = SignerStep::read(set.org, recovery).is_ok_and(|step| step.settles);
     let meanwhile = if settles {
         "Until then no new head is followed."
@@ -376,7 +375,7 @@ async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
     foretell(common, &mut session, yes, |session, now| Ok(signer::draft(session, &Change::Keep, None, now)?.roll()))
         .await;
     confirm(yes, doing, "Stop it? The signers stay as they are.")?;
-    let made = signer::change(&mut session, &keys, &Change::Keep, None).await.map_err(|why| failure(doing, &why))?;
+    let made = signer::change(&mut session, &keys, &Change::Keep, None).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
     let result = Told {
         state: if pending.waiting().is_some() { "pending" } else { "cancelled" },

@@ -6,14 +6,14 @@ use clap::Args;
 use identity::head::Cause;
 use identity::principal::NodeName;
 use identity::time::Seconds;
-use operate::pending::{BadPending, Pending};
+use operate::pending::Pending;
 use operate::signer::describe;
 use operate::signer::send::send;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::watching::{self, Fates, NodeTold, Wait};
 
 #[derive(Debug, Args)]
@@ -47,13 +47,12 @@ struct Told {
 impl Send {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not deliver it";
-        let failed = |why: BadPending| failure(doing, &why.into());
         let mut pending: Option<Pending> = None;
         for file in &self.files {
-            let copy = Pending::read(file).map_err(failed)?;
+            let copy = Pending::read(file).during(doing)?;
             match &mut pending {
                 None => pending = Some(copy),
-                Some(first) => first.merge(&copy).map_err(failed)?,
+                Some(first) => first.merge(&copy).during(doing)?,
             }
         }
         let Some(pending) = pending else {
@@ -61,21 +60,21 @@ impl Send {
         };
         let cause = pending.handed.cause(pending.org_id);
         let (mut session, _) = common.signing_session(doing).await?;
-        let does = describe::in_words(&session.known, &pending.handed).map_err(|why| failed(why.into()))?;
+        let does = describe::in_words(&session.known, &pending.handed).during(doing)?;
         send(&mut session, &pending).await.map_err(|why| {
             failure(doing, &why)
                 .hint("see what is missing: freehold sign --show FILE; if things moved on, make it anew")
         })?;
         let fates = if cause.as_ref().is_some_and(publishes) && !self.no_wait {
             let followed = watching::follow(&mut session, self.wait, common.json).await;
-            followed.map_err(|why| failure("it is published, but could not be watched", &why))?
+            followed.during("it is published, but could not be watched")?
         } else {
             Fates::new()
         };
         let version = session.known.head.head.version;
         let followed = cause.as_ref().is_some_and(revokes) && !self.no_wait;
-        let receipts = watching::receipts(&mut session, version, (followed, &Wait::of(self.wait))).await;
-        let receipts = receipts.map_err(|why| failure("it is sent, but who knows it could not be read", &why))?;
+        let receipts = watching::receipts(&mut session, version, followed, &Wait::of(self.wait)).await;
+        let receipts = receipts.during("it is sent, but who knows it could not be read")?;
         let (confirmed, waiting_for) = (receipts.confirmed.clone(), receipts.waiting.clone());
         let told = Told { sent: true, does, head: version, nodes: NodeTold::all(&fates), confirmed, waiting_for };
         show(common.json, &told, || {

@@ -11,7 +11,7 @@ use terminal::show::show;
 use wire::known::freeze::names;
 
 use super::tell_ends;
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 use crate::waiting::{Left, foretell, leave, told};
 
 #[derive(Debug, Args)]
@@ -80,20 +80,20 @@ impl Settle {
         let doing = "could not settle who signs";
         let terms = SettleTerms { threshold: self.threshold, without: self.without };
         let (mut session, keys) = common.signing_session_with_all(doing).await?;
-        let Some(shown) = settling(&mut session, &terms).await.map_err(|why| failure(doing, &why))? else {
+        let Some(shown) = settling(&mut session, &terms).await.during(doing)? else {
             return Err(Failure::refused(doing, "no two signer sets claim one place here").hint(
                 "see who signs: freehold signer list; if machines elsewhere follow other signers, each side changes its own \
                  until both have the same: freehold signer add, freehold signer remove",
             ));
         };
-        let ends = ends_with(&mut session, &shown.set.quorum).await.map_err(|why| failure(doing, &why))?;
+        let ends = ends_with(&mut session, &shown.set.quorum).await.during(doing)?;
         if !common.json {
             eprintln!("{}", in_words(&shown));
             tell_ends(&ends);
         }
         foretell(common, &mut session, self.yes, |session, now| Ok(first_head(session, &shown, now)?.roll)).await;
         confirm(self.yes, doing, "Sign this set, in place of all of them?")?;
-        let made = settle(&mut session, &keys, &terms, &shown).await.map_err(|why| failure(doing, &why))?;
+        let made = settle(&mut session, &keys, &terms, &shown).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let result = Settled::of(&shown, made.what, ends, pending);
         show(common.json, &result, || {

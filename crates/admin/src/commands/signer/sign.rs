@@ -16,7 +16,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::signer::over;
-use crate::home::{Common, failure};
+use crate::home::{Common, During, failure};
 use crate::waiting::NeedTold;
 
 #[derive(Debug, Args)]
@@ -88,12 +88,12 @@ impl Sign {
                 BadPending::File(_) => "is that the file's name?",
                 _ => "ask whoever made it for a new copy",
             };
-            failure(&doing, &why.into()).hint(hint)
+            failure(&doing, &why).hint(hint)
         };
         let mut pending = Pending::read(file).map_err(failed)?;
         let org = common.org(&doing)?;
         let folder = OperatorFolder::at(&common.home(), &org);
-        let known = folder.known().map_err(|why| Failure::new(&doing, &why))?;
+        let known = folder.known().during(&doing)?;
         let quorums = pending.quorums(&known).map_err(failed)?;
         let does = describe::in_words(&known, &pending.handed).map_err(|why| failed(why.into()))?;
         let weighed = weigh(&folder, &known, &pending).map_err(failed)?;
@@ -102,8 +102,7 @@ impl Sign {
         if !self.how.show {
             check(&doing, &weighed, self.how.anyway)?;
             if !common.trust_clock {
-                timely::check_dates(known.org(), &pending.handed, clock::now())
-                    .map_err(|why| failure(&doing, &why.into()))?;
+                timely::check_dates(known.org(), &pending.handed, clock::now()).during(&doing)?;
             }
             confirm(self.how.yes, &doing, "Sign it?")?;
             let keys = common.keys_for(&folder, &quorums, &doing)?;

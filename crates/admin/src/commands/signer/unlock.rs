@@ -13,7 +13,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::home::Common;
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -154,7 +154,7 @@ impl Agent {
         let say = |word: &str| {
             let _ = writeln!(std::io::stdout(), "{word}");
         };
-        let place = AgentPlace::of_user().map_err(|why| Failure::new(doing, &why))?;
+        let place = AgentPlace::of_user().during(doing)?;
         holder::serve(&place, || say(READY)).await.map_err(|why| {
             say(&match &why {
                 HolderError::AlreadyRuns => RUNS.to_owned(),

@@ -15,7 +15,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::{or_dash, table};
 
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -128,10 +128,9 @@ impl List {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not list the trusted roots";
         let mut session = common.session(doing).await?;
-        let failed = |why| failure(doing, &why);
-        let endpoint = versions::all::<Endpoint>(&mut session).await.map_err(failed)?;
-        let identity = versions::all::<Identity>(&mut session).await.map_err(failed)?;
-        let (stances, now) = (adopted::stances_known(&mut session).await.map_err(failed)?, clock::now());
+        let endpoint = versions::all::<Endpoint>(&mut session).await.during(doing)?;
+        let identity = versions::all::<Identity>(&mut session).await.during(doing)?;
+        let (stances, now) = (adopted::stances_known(&mut session).await.during(doing)?, clock::now());
         let mut told = Told::all(&endpoint, stances.as_ref(), now);
         told.extend(Told::all(&identity, stances.as_ref(), now));
         show(common.json, &told, || {

@@ -172,7 +172,7 @@ impl Plan {
         let scene = look::scene(&mut session, domain).await.during(doing)?;
         let (step, brought) = self.step.taken(&scene, doing)?;
         let outcome = dependents::outcome(&scene, step, brought.as_ref());
-        let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
+        let outcome = outcome.during(doing)?;
         let planned = Planned::of(&scene, step, &outcome);
         show(common.json, &planned, || planned.in_words());
         match outcome.breaks.len() {
@@ -204,7 +204,6 @@ impl PlanStep {
     /// The step, and the version that it would bring.
     fn taken(&self, scene: &Scene, doing: &str) -> Result<(TrustStep, Option<TrustVersion>), Failure> {
         let (lines, domain) = (&scene.head.trust, scene.domain);
-        let failed = |why: Unturned| failure(doing, &why.into());
         let (bundle, next) = (Digest([0; 32]), trust::next_version(lines, domain));
         Ok(match self {
             // The root is drawn when it is done: nobody can depend on it now.
@@ -214,11 +213,11 @@ impl PlanStep {
             }
             Self::Activate { grace, .. } => {
                 let staged = trust::staged(lines, domain).map(|line| line.version);
-                let version = staged.ok_or_else(|| failed(Unturned::NothingStaged(domain.word())))?;
+                let version = staged.ok_or_else(|| failure(doing, &Unturned::NothingStaged(domain.word())))?;
                 (TrustStep::Activate { version, grace: *grace }, None)
             }
             Self::Rollback { .. } => {
-                let (bad, former) = trust::reverted(lines, domain).map_err(|why| failed(why.into()))?;
+                let (bad, former) = trust::reverted(lines, domain).during(doing)?;
                 let former = scene.held.iter().find(|held| held.version == former.version);
                 let new = former.map(|former| TrustVersion { version: next, ..former.clone() });
                 (TrustStep::Rollback { bundle, reverts: bad.version, grace: Seconds(0) }, new)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain, OutsideRoot};
 use identity::principal::{Host, NodeName};
-use operate::session::{OperateError, Unturned};
+use operate::session::Unturned;
 use operate::trust::outside::OutsideWish;
 use operate::trust::step;
 use operate::trust::{issuers, outside};
@@ -62,7 +62,7 @@ impl Publish {
     async fn run_in<T: InDomain>(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not publish a version of the `{}` roots", self.domain.word());
         let (mut session, keys) = common.signing_session(&doing).await?;
-        step::check_unstaged(&session, T::DOMAIN).map_err(|why| failure(&doing, &why.into()))?;
+        step::check_unstaged(&session, T::DOMAIN).during(&doing)?;
         let made = if let Some(wish) = self.outside_wish(&doing)? {
             outside::publish(&mut session, &keys, wish).await
         } else {
@@ -92,7 +92,7 @@ impl Publish {
             return Ok(None);
         }
         if self.domain == DomainWord::Identity {
-            return Err(failure(doing, &OperateError::from(Unturned::OutsideIdentity)));
+            return Err(failure(doing, &Unturned::OutsideIdentity));
         }
         let read = |file: &PathBuf| match std::fs::read_to_string(file) {
             Ok(pem) => Ok(OutsideRoot { hosts: self.hosts.clone(), pem }),

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use identity::id::Fingerprint;
-use operate::session::Unturned;
 use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, WaiveOutcome};
 use operate::trust::retire::{RetireWish, draft, retire};
@@ -12,7 +11,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use super::plan::{Planned, VersionWords, cures};
-use crate::home::{Common, During, failure};
+use crate::home::{Common, During};
 use crate::waiting::{self, Left, foretell, leave};
 
 #[derive(Debug, Args)]
@@ -57,7 +56,7 @@ impl Retire {
         let wish = RetireWish { domain, version, early: self.early, waived: self.waive };
         let scene = look::scene(&mut session, domain).await.during(doing)?;
         let outcome = dependents::outcome(&scene, wish.step(), None);
-        let outcome = outcome.map_err(|why| failure(doing, &Unturned::Step(why).into()))?;
+        let outcome = outcome.during(doing)?;
         let planned = Planned::of(&scene, wish.step(), &outcome);
         let WaiveOutcome { open, idle, several } = outcome.waive(&wish.waived);
         if !several.is_empty() {

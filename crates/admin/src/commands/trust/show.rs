@@ -21,7 +21,7 @@ use terminal::table::or_dash;
 use super::domain::DomainWord;
 use super::list::state_words;
 use super::no_version;
-use crate::home::{Common, failure};
+use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -108,17 +108,16 @@ impl Show {
     }
 
     async fn tell<D: InDomain>(&self, session: &mut Session, common: &Common, doing: &str) -> Result<(), Failure> {
-        let failed = |why| failure(doing, &why);
-        let versions = versions::all::<D>(session).await.map_err(failed)?;
+        let versions = versions::all::<D>(session).await.during(doing)?;
         let active = identity::trust::active(&session.lines(), D::DOMAIN).map(|line| line.version);
         let number = self.version.or(active).unwrap_or_default();
-        let found = versions.need(number).map_err(failed)?;
+        let found = versions.need(number).during(doing)?;
         let version = &found.ok_or_else(|| no_version(doing, D::DOMAIN, number))?;
         if self.pem {
             print!("{}", version.bundle.pem());
             return Ok(());
         }
-        let stances = adopted::stances_known(session).await.map_err(failed)?;
+        let stances = adopted::stances_known(session).await.during(doing)?;
         let shown = Shown::of(version, &session.known.head.head.mandates, stances.as_ref());
         show(common.json, &shown, || shown.in_words());
         Ok(())

@@ -12,7 +12,7 @@ use identity::id::{Correlation, Digest, OrgId};
 use identity::key::PublicKey;
 use identity::principal::Principal;
 use identity::time::Timestamp;
-use org::ledger::entry::SignedEntry;
+use org::ledger::entry::{SignedEntry, Stamp};
 use org::ledger::frontier::Frontier;
 use org::ledger::replica::carried;
 use org::ledger::step::SignerStep;
@@ -137,7 +137,7 @@ async fn take(gateway: &Gateway, objects: Vec<Envelope>, correlation: Correlatio
     files::check_named(gateway, org, &objects).await?;
     let node = gateway.about.node.clone();
     let take = move |tx: &mut Transaction<'_>| {
-        tx.take(objects, (now, correlation))?;
+        tx.take(objects, Stamp { at: now, correlation })?;
         approve::forget_what_is_over(tx, &node, clock::now())?;
         Ok(tx.state.frontier.clone())
     };

@@ -23,7 +23,7 @@ fn a_request_gives_its_key_and_nothing_else_that_it_asks_for() {
     assert_eq!(requested, read_request(&make_request(&scene.svid_key).unwrap()).unwrap());
 
     let binding = scene.bind(&principal(WEB), "web-1");
-    let made = scene.identity.issuer.issue_svid(&principal(WEB), (&requested, &binding), SERIAL, days(1)).unwrap();
+    let made = scene.identity.issuer.issue_svid(&principal(WEB), &requested, &binding, SERIAL, days(1)).unwrap();
     let reading = read(&made).unwrap();
     assert_eq!((reading.uris, reading.other_names, reading.is_ca), (vec![WEB.to_owned()], 0, false));
     assert_eq!((reading.key, reading.binding), (scene.svid_key_id(), Some(binding)));

@@ -59,7 +59,7 @@ impl<D: InDomain> Branch<D> {
     pub fn new() -> Self {
         let (root_key, issuer_key) = (p256(), p256());
         let root = Authority::root(&harbor(), &root_key, SERIAL, days(3650)).unwrap();
-        let issuer = root.certify_issuer((&harbor(), &node("gw-1")), &issuer_key, SERIAL, days(365)).unwrap();
+        let issuer = root.certify_issuer(&harbor(), &node("gw-1"), &issuer_key, SERIAL, days(365)).unwrap();
         Self { root, root_key, issuer, issuer_key }
     }
 
@@ -158,7 +158,7 @@ impl Scene {
     /// The same by the crate's own path: request, authority, certificate.
     pub fn issued(&self, binding: &Binding, serial: Serial, validity: Validity) -> Vec<CertificateDer<'static>> {
         let request = read_request(&make_request(&self.svid_key).unwrap()).unwrap();
-        let made = self.identity.issuer.issue_svid(&principal(WEB), (&request, binding), serial, validity);
+        let made = self.identity.issuer.issue_svid(&principal(WEB), &request, binding, serial, validity);
         self.identity.chain(made.unwrap())
     }
 

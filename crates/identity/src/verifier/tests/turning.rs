@@ -8,7 +8,7 @@ use crate::verifier::{Untrusted, check_endpoint, leads_to};
 
 /// The same issuing key under another root.
 fn cross<D: InDomain>(old: &Branch<D>, new: &Branch<D>) -> Authority<D> {
-    new.root.certify_issuer((&harbor(), &node("gw-1")), &old.issuer_key, Serial([9; 16]), days(365)).unwrap()
+    new.root.certify_issuer(&harbor(), &node("gw-1"), &old.issuer_key, Serial([9; 16]), days(365)).unwrap()
 }
 
 #[test]

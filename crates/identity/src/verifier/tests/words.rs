@@ -76,11 +76,12 @@ fn each_layer_has_words_of_its_own_that_name_both_sides() {
 #[test]
 fn an_issuing_certificate_that_is_over_is_told_from_a_leaf_that_is() {
     let scene = Scene::new();
-    let who = (&"harbor".parse().unwrap(), &node("gw-1"));
-    let brief = scene.identity.root.certify_issuer(who, &scene.identity.issuer_key, SERIAL, days(1)).unwrap();
+    let (org, gateway) = ("harbor".parse().unwrap(), node("gw-1"));
+    let brief =
+        scene.identity.root.certify_issuer(&org, &gateway, &scene.identity.issuer_key, SERIAL, days(1)).unwrap();
     let request = read_request(&make_request(&scene.svid_key).unwrap()).unwrap();
     let binding = scene.bind(&principal(WEB), "web-1");
-    let leaf = brief.issue_svid(&principal(WEB), (&request, &binding), SERIAL, days(2)).unwrap();
+    let leaf = brief.issue_svid(&principal(WEB), &request, &binding, SERIAL, days(2)).unwrap();
     let chain = [leaf, brief.certificate().clone()];
     let now = days(1).not_after + Seconds(1);
     let expected = Untrusted::Expired { of: Of::Issuer, until: days(1).not_after, now };

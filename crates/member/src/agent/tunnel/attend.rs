@@ -16,9 +16,9 @@ use tunnel::control::event::TunnelEvent;
 use tunnel::control::order::{Numbered, Order};
 use tunnel::control::question::TunnelAnswer;
 
+use super::account::Account;
 use super::child::Run;
 use super::feed::Fed;
-use super::supervise::Supervisor;
 use super::{Wish, child};
 
 const OBEYS_WITHIN: Duration = Duration::from_secs(5);
@@ -68,13 +68,13 @@ impl Attended {
         Self { child, to, words, reader, fed, next, obeyed: 0, waiting, due, questions }
     }
 
-    pub(crate) async fn attend(&mut self, supervisor: &mut Supervisor) -> End {
-        if let Err(end) = self.feed(supervisor).await {
+    pub(crate) async fn attend(&mut self, wishes: &mut mpsc::Receiver<Wish>, account: &mut Account) -> End {
+        if let Err(end) = self.feed(account).await {
             return end;
         }
         loop {
-            let (due, met) = (self.due.map(|(_, at)| at), supervisor.meetings.due());
-            let news = supervisor.hearing.due();
+            let (due, met) = (self.due.map(|(_, at)| at), account.meetings.due());
+            let news = account.hearing.due();
             let done = tokio::select! {
                 biased;
                 ended = self.child.wait() => {
@@ -83,16 +83,16 @@ impl Attended {
                 }
                 () = at(due) => Err(End::Fell("it did not obey in time, and was killed".to_owned())),
                 // Before what it says: a process that never stops talking keeps the agent from nothing.
-                wish = supervisor.wishes.recv() => self.take_wish(supervisor, wish).await,
+                wish = wishes.recv() => self.take_wish(account, wish).await,
                 // Before what it says next: it is one file for all whom it met meanwhile.
-                () = at(met) => self.write_down(supervisor).await,
+                () = at(met) => self.write_down(account).await,
                 () = at(news) => {
-                    supervisor.hear();
+                    account.hear();
                     Ok(())
                 }
                 word = self.words.recv() => match word {
                     Some(word) => {
-                        self.take_word(supervisor, word);
+                        self.take_word(account, word);
                         Ok(())
                     }
                     // Its end is told by the child, unless it closed only its socket.
@@ -108,19 +108,19 @@ impl Attended {
         }
     }
 
-    async fn take_wish(&mut self, supervisor: &mut Supervisor, wish: Option<Wish>) -> Result<(), End> {
+    async fn take_wish(&mut self, account: &mut Account, wish: Option<Wish>) -> Result<(), End> {
         match wish {
             None => Err(End::Over),
             Some(Wish::Follow(None, done)) => {
-                supervisor.follow(None);
+                account.follow(None);
                 // It is answered when it is dead.
                 self.child.kill().await;
                 let _ = done.send(());
                 Err(End::Dismissed)
             }
             Some(Wish::Follow(Some(orders), done)) => {
-                supervisor.follow(Some(orders));
-                match self.feed(supervisor).await {
+                account.follow(Some(orders));
+                match self.feed(account).await {
                     Ok(last) => {
                         self.wait_for(last, done);
                         Ok(())
@@ -142,7 +142,7 @@ impl Attended {
         }
     }
 
-    fn take_word(&mut self, supervisor: &mut Supervisor, word: TunnelEvent) {
+    fn take_word(&mut self, account: &mut Account, word: TunnelEvent) {
         match word {
             TunnelEvent::Done(number) => {
                 self.due = self.due.filter(|(last, _)| *last > number);
@@ -155,9 +155,9 @@ impl Attended {
                     self.settle(wanted, done, number);
                 }
             }
-            TunnelEvent::Heard(news) => supervisor.hearing.take(*news),
-            TunnelEvent::Met(meeting) => supervisor.meet(*meeting),
-            TunnelEvent::Listens { at, failed } => supervisor.listens(at, failed, self.due.is_some()),
+            TunnelEvent::Heard(news) => account.hearing.take(*news),
+            TunnelEvent::Met(meeting) => account.meet(*meeting),
+            TunnelEvent::Listens { at, failed } => account.listens(at, failed, self.due.is_some()),
             TunnelEvent::Shown { number, answer } => {
                 if let Some(asked) = self.questions.remove(&number) {
                     let _ = asked.send(*answer);
@@ -167,9 +167,9 @@ impl Attended {
     }
 
     /// What changed. The number of the last order that was ever sent.
-    async fn feed(&mut self, supervisor: &Supervisor) -> Result<u64, End> {
-        let changes = match supervisor.orders() {
-            Some(orders) => self.fed.changes(orders, &supervisor.meetings.met().pins),
+    async fn feed(&mut self, account: &Account) -> Result<u64, End> {
+        let changes = match account.orders() {
+            Some(orders) => self.fed.changes(orders, &account.meetings.met().pins),
             None => Vec::new(),
         };
         for order in changes {
@@ -179,9 +179,9 @@ impl Attended {
     }
 
     /// One file and one order, for all whom it met since the last time.
-    async fn write_down(&mut self, supervisor: &mut Supervisor) -> Result<(), End> {
-        supervisor.write_down();
-        let new = self.fed.new_pins(&supervisor.meetings.met().pins);
+    async fn write_down(&mut self, account: &mut Account) -> Result<(), End> {
+        account.write_down();
+        let new = self.fed.new_pins(&account.meetings.met().pins);
         match new {
             Some(order) => self.order(order).await,
             None => Ok(()),

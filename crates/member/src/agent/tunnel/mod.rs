@@ -7,6 +7,7 @@ pub(crate) mod child;
 pub(crate) mod hear;
 pub(crate) mod meet;
 pub(crate) mod listens;
+pub(crate) mod account;
 pub(crate) mod attend;
 pub(crate) mod supervise;
 
@@ -231,7 +232,7 @@ fn heed(scope: &Scope, news: &News) -> Result<Option<Known>, AskError> {
 }
 
 fn advance(known: &Known, news: &News, now: Timestamp) -> Result<Known, BadKnowledge> {
-    known.told((&news.signers, news.head.as_ref()), &news.rivals, now)
+    known.told(&news.signers, news.head.as_ref(), &news.rivals, now)
 }
 
 /// Would it change anything, by what is on disk? An error says why it does not hold.

@@ -38,7 +38,7 @@ impl Org {
 
     fn bundle<D: InDomain>(&self, version: u64, pem: &str) -> Bundle<D> {
         let org = "harbor".parse().unwrap();
-        let body = Bundle::<D>::draft((version, None), &org, Vec::new(), pem, NOW).unwrap();
+        let body = Bundle::<D>::draft(version, None, &org, Vec::new(), pem, NOW).unwrap();
         let envelope = scene::sealed(&self.founding, &body, "ann");
         Bundle::open(&self.founding.first_signers(), &envelope).unwrap()
     }

@@ -25,13 +25,13 @@ pub struct Way {
 
 /// Every way that leads there, or what stands against it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Judgement {
+pub(crate) struct Judgement {
     pub ways: Vec<Way>,
     pub against: Vec<String>,
 }
 
 impl Judgement {
-    pub fn allows(&self) -> bool {
+    pub(crate) fn allows(&self) -> bool {
         !self.ways.is_empty()
     }
 
@@ -63,7 +63,7 @@ pub(crate) fn judge(state: &State, table: Option<&Table>, question: &Question, a
     let (mut ways, mut against) = (Vec::new(), then.against);
     for to in &servers {
         for from in &callers {
-            let rows = table.rows(to, &question.what, (&question.who, from));
+            let rows = table.rows(to, &question.what, &question.who, from);
             ways.extend(rows.into_iter().map(|row| Way {
                 words: format!("from `{from}` to `{}` on `{to}`, by the row \"{row}\"", question.what),
                 from: from.clone(),

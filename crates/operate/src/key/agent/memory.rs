@@ -13,7 +13,7 @@ pub(crate) fn harden() -> io::Result<()> {
 }
 
 /// An opened key, for as long as the agent lives. The lock goes first, so that it never outlives its page.
-pub struct PagedKey {
+pub(crate) struct PagedKey {
     lock: Option<region::LockGuard>,
     page: Box<Page>,
 }
@@ -24,7 +24,7 @@ struct Page(EdKey);
 
 impl PagedKey {
     /// If the system does not let the page be locked, the key is held all the same, and the status says so.
-    pub fn new(seed: &[u8; 32]) -> Self {
+    pub(crate) fn new(seed: &[u8; 32]) -> Self {
         let page = Box::new(Page(EdKey::from_seed(seed)));
         let lock = region::lock(&raw const *page, size_of::<Page>()).ok();
         Self { lock, page }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Clocks read at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// Since the machine started, without the time that it slept.
     pub awake: Duration,
     /// Since the machine started.
@@ -15,7 +15,7 @@ pub struct Reading {
 
 /// Whether keys stay open, or why they do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyHold {
+pub(crate) enum KeyHold {
     Hold,
     Over,
     Slept,

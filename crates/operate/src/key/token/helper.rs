@@ -26,14 +26,14 @@ pub enum HelperError {
 const NAME: &str = "freehold-pkcs11";
 
 #[derive(Debug)]
-pub struct Helper {
+pub(crate) struct Helper {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
 }
 
 impl Helper {
-    pub fn start() -> Result<Self, HelperError> {
+    pub(crate) fn start() -> Result<Self, HelperError> {
         let program = find().ok_or(HelperError::NotFound)?;
         let mut command = Command::new(&program);
         // A module may need its own variables; of ours it needs none.
@@ -49,7 +49,7 @@ impl Helper {
         Ok(Self { child, to, from })
     }
 
-    pub fn ask(&mut self, request: &Request) -> Result<TokenAnswer, HelperError> {
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<TokenAnswer, HelperError> {
         let line = secret::to_line(request).map_err(|_| HelperError::OtherAnswer)?;
         let mut told = Vec::new();
         let mut exchange = || -> io::Result<()> {

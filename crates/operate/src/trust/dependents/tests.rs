@@ -273,7 +273,7 @@ fn a_gateway_breaks_whose_key_has_no_certificate_under_what_stays() {
     let name = "vps".parse().unwrap();
     let certified = |by: &Authority<Endpoint>, days| {
         let life = Validity::from_now(NOW - Seconds::DAY, Seconds::DAY.times(days));
-        let made = by.certify_issuer((&org(), &name), &key, random::serial().unwrap(), life).unwrap();
+        let made = by.certify_issuer(&org(), &name, &key, random::serial().unwrap(), life).unwrap();
         made.certificate().clone()
     };
     let id = certificate::key_id(key.public()).unwrap();

@@ -17,7 +17,7 @@ use super::replicas::{Store, hear};
 use crate::founding::{Founding, FoundingRecord};
 use crate::invite::admission::{Claim, ClaimAuthority, Leave, SealKey};
 use crate::invite::{Approval, Invite, InviteKind, Right, Uses};
-use crate::ledger::entry::{Action, SignedEntry, Under};
+use crate::ledger::entry::{Action, SignedEntry, Stamp, Under};
 use crate::ledger::fold::Leaves;
 
 /// In days: how long a recovery waits, and how long a head is fresh.
@@ -253,8 +253,8 @@ impl Org {
 
     /// An entry wherever its author likes to put it.
     pub fn entry(&self, gateway: &str, last: Option<&SignedEntry>, under: Under, action: Action) -> SignedEntry {
-        let when = (day(0), Correlation([0; 8]));
-        SignedEntry::write(self.founding.id, last.map(SignedEntry::place), (&ed(gateway), under), when, action).unwrap()
+        let when = Stamp { at: day(0), correlation: Correlation([0; 8]) };
+        SignedEntry::write(self.founding.id, last.map(SignedEntry::place), &ed(gateway), under, when, action).unwrap()
     }
 }
 

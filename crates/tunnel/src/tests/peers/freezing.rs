@@ -95,7 +95,7 @@ async fn a_second_successor_that_a_peer_tells_of_is_told_to_the_agent_until_that
         let told = heard(&mut alpha);
         assert_eq!(told[0].signers, [rival]);
         // As the agent does.
-        let why = known.told((&told[0].signers, told[0].head.as_ref()), &[], now).unwrap_err();
+        let why = known.told(&told[0].signers, told[0].head.as_ref(), &[], now).unwrap_err();
         let frozen = known.heed(&why, now).unwrap();
         assert_eq!(frozen.rivals(now).len(), 2);
         alpha.state.know(Knowledge { presented: org.knowledge("alpha").presented, ..knowing(&org, &frozen) }).unwrap();

@@ -15,12 +15,13 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::audit;
 use operate::key::SignerKeys;
-use operate::session::{Session, Unturned};
+use operate::session::Session;
 use operate::trust::adopted;
 use operate::trust::dependents;
 use operate::trust::dependents::look;
 use operate::trust::issuers;
 use operate::trust::retire::RetireWish;
+use operate::trust::rotate::{self, Beginning, Course, NextStep};
 use operate::trust::stage::{Stage, finished, stage};
 use operate::trust::step;
 use operate::trust::step::LeftBehind;
@@ -31,7 +32,7 @@ use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::commands::trust::rollback;
-use crate::home::{Common, During, failure};
+use crate::home::{Common, During};
 use crate::rooting::next_root;
 use crate::waiting::{Left, Waiting, leave};
 
@@ -82,8 +83,6 @@ pub struct Rotate {
 
 /// How long the old root is trusted if nothing is said.
 const GRACE: Seconds = Seconds::DAY.times(7);
-/// Who begins again within this time is asked whether they mean it.
-const LATELY: Seconds = Seconds::DAY;
 
 /// Forward by default.
 #[derive(Debug, Args)]
@@ -137,6 +136,10 @@ struct Run<'a> {
 }
 
 impl Rotate {
+    fn left_behind(&self) -> BTreeSet<NodeName> {
+        self.anyway.iter().cloned().collect()
+    }
+
     /// The command that goes on as this one would have.
     fn go_on(&self) -> String {
         let grace = if self.grace == GRACE { String::new() } else { format!(" --grace {}", self.grace) };
@@ -176,56 +179,57 @@ impl Run<'_> {
 
     /// Before anybody is waited for: whoever is not to be must be somebody.
     async fn check_names(&mut self) -> Result<(), Failure> {
-        let anyway: BTreeSet<NodeName> = self.wish.anyway.iter().cloned().collect();
+        let anyway = self.wish.left_behind();
         if anyway.is_empty() {
             return Ok(());
         }
         let stances = adopted::stances(&mut self.session).await.during(&self.doing)?;
-        stances.check_names(&anyway).map_err(|why| failure(&self.doing, &why.into()))
+        stances.check_names(&anyway).during(&self.doing)
     }
 
     /// The next step from wherever the head stands.
     async fn step<T: InDomain>(&mut self) -> Result<Then, Failure> {
-        match stage(&self.session.lines(), T::DOMAIN) {
-            Stage::Settled { active } if !self.told.done.is_empty() => {
+        let course = Course { goes_on: self.wish.way.goes_on, moved: !self.told.done.is_empty() };
+        match rotate::next(stage(&self.session.lines(), T::DOMAIN), course, clock::now()) {
+            NextStep::Done { active } => {
                 self.say(&format!("version {active} is in use, and nothing else is trusted: the rotation is done"));
                 Ok(Then::Rest)
             }
-            Stage::Settled { .. } if self.wish.way.goes_on => {
-                Err(Failure::refused(&self.doing, "nothing is under way").hint(format!(
-                    "begin: freehold rotate {}; if a step waits for signatures, deliver it first: freehold send FILE",
-                    T::DOMAIN.word()
-                )))
-            }
-            Stage::Settled { active } => {
+            NextStep::NothingUnderWay => Err(Failure::refused(&self.doing, "nothing is under way").hint(format!(
+                "begin: freehold rotate {}; if a step waits for signatures, deliver it first: freehold send FILE",
+                T::DOMAIN.word()
+            ))),
+            NextStep::Publish { active } => {
                 self.begin::<T>(active).await?;
                 self.publish::<T>(active).await
             }
-            Stage::Staged { version, active } => self.activate::<T>(version, active).await,
-            Stage::Leaving { active, version, until } if clock::now() < until => {
+            NextStep::Activate { version, active } => self.activate::<T>(version, active).await,
+            NextStep::Rest { active, version, until } => {
                 self.say(&format!("version {active} is in use; version {version} is trusted beside it until {until}"));
                 Ok(Then::Rest)
             }
-            Stage::Leaving { version, .. } => self.retire::<T>(version).await,
+            NextStep::Retire { version } => self.retire::<T>(version).await,
         }
     }
 
-    /// Nobody means to begin another one by running the command that finished the last once more.
+    /// Nobody begins another rotation by a slip.
     async fn begin<T: InDomain>(&mut self, active: u64) -> Result<(), Failure> {
         let lines = audit::lines(&mut self.session, Some(T::DOMAIN.word())).await;
         let lines = lines.during(&self.doing)?;
-        let Some(at) = finished(&lines) else { return Ok(()) };
-        let last = format!("the last rotation finished at {at} with version {active}");
-        if self.wish.yes || at + LATELY <= clock::now() {
-            self.say(&format!("{last}; this begins another"));
-            return Ok(());
+        let last = |at: Timestamp| format!("the last rotation finished at {at} with version {active}");
+        match rotate::beginning(finished(&lines), self.wish.yes, clock::now()) {
+            Beginning::First => Ok(()),
+            Beginning::Another(at) => {
+                self.say(&format!("{}; this begins another", last(at)));
+                Ok(())
+            }
+            Beginning::Unsure(at) if !std::io::stdin().is_terminal() => {
+                let word = T::DOMAIN.word();
+                Err(Failure::refused(&self.doing, format!("{}, and this would begin another", last(at)))
+                    .hint(format!("nothing is left to do; if you mean it: freehold rotate {word} --yes")))
+            }
+            Beginning::Unsure(at) => confirm(false, &self.doing, &format!("{}. Begin another?", last(at))),
         }
-        if !std::io::stdin().is_terminal() {
-            let word = T::DOMAIN.word();
-            return Err(Failure::refused(&self.doing, format!("{last}, and this would begin another"))
-                .hint(format!("nothing is left to do; if you mean it: freehold rotate {word} --yes")));
-        }
-        confirm(false, &self.doing, &format!("{last}. Begin another?"))
     }
 
     async fn publish<T: InDomain>(&mut self, active: u64) -> Result<Then, Failure> {
@@ -254,7 +258,7 @@ impl Run<'_> {
             self.told.missing = missing;
             return Ok(Then::Wait(format!("not every certificate leads to the root of version {version} yet")));
         }
-        let anyway: BTreeSet<NodeName> = self.wish.anyway.iter().cloned().collect();
+        let anyway = self.wish.left_behind();
         let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
         let made = step::activate::<T>(
             &mut self.session,
@@ -272,7 +276,7 @@ impl Run<'_> {
         let wish = RetireWish { domain: T::DOMAIN, version, early: false, waived: Vec::new() };
         let scene = look::scene(&mut self.session, T::DOMAIN).await.during(&self.doing)?;
         let outcome = dependents::outcome(&scene, wish.step(), None);
-        let outcome = outcome.map_err(|why| failure(&self.doing, &Unturned::Step(why).into()))?;
+        let outcome = outcome.during(&self.doing)?;
         if !outcome.breaks.is_empty() {
             self.told.missing = outcome.breaks.iter().map(|it| format!("{}: {}", it.in_words(), it.why)).collect();
             return Ok(Then::Wait(format!("somebody would break if version {version} were trusted no more")));

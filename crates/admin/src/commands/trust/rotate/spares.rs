@@ -107,7 +107,7 @@ async fn desk_of(run: &Run<'_>, mandate: &Mandate) -> Option<AnyDesk> {
     let org = &run.session.known.founding.record.name;
     let doors: Vec<GatewayAddress> = mandate.addresses.iter().cloned().map(GatewayAddress::from).collect();
     if !doors.is_empty()
-        && let Ok(desk) = run.common.remote((org, Some(&run.keys)), doors, &run.doing).await
+        && let Ok(desk) = run.common.remote(org, Some(&run.keys), doors, &run.doing).await
     {
         return Some(desk);
     }

@@ -5,12 +5,9 @@ use std::io::{IsTerminal as _, Write as _};
 use ground::clock;
 use ground::plain::plain;
 use identity::bundle::InDomain;
-use identity::id::Digest;
-use identity::trust::{self, TrustStep};
-use operate::session::Unturned;
+use operate::trust::dependents::Break;
 use operate::trust::dependents::look;
-use operate::trust::dependents::{self, Break, TrustVersion};
-use operate::trust::issuers::ISSUER_LIFE;
+use operate::trust::rotate::{ReplacePlan, replace_plan};
 use operate::trust::stolen;
 use operate::trust::stolen::Spares;
 use terminal::failure::Failure;
@@ -18,7 +15,7 @@ use terminal::failure::Failure;
 use super::spares::Known;
 use super::{Run, Then, wait};
 use crate::commands::trust::plan::Planned;
-use crate::home::{During, failure};
+use crate::home::During;
 use crate::rooting::fresh_root;
 use crate::waiting::leave;
 
@@ -62,19 +59,9 @@ pub async fn replace<T: InDomain>(run: &mut Run<'_>) -> Result<Then, Failure> {
 
 /// Shows what would break; gives back how the ledger names it.
 async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<String>, Failure> {
-    let failed = |why: operate::session::OperateError| failure(&run.doing, &why);
-    let mut scene = look::scene(&mut run.session, T::DOMAIN).await.map_err(failed)?;
+    let scene = look::scene(&mut run.session, T::DOMAIN).await.during(&run.doing)?;
     let spares = Spares::of(&scene.head, known.issuing(), T::DOMAIN, clock::now());
-    if spares.ready.is_empty() {
-        return Err(failed(Unturned::NoSpare.into()));
-    }
-    spares.move_mandates(&mut scene.head.mandates, T::DOMAIN);
-    let version = trust::next_version(&scene.head.trust, T::DOMAIN);
-    let until = clock::now() + ISSUER_LIFE;
-    let issuers = spares.ready.iter().map(|(_, key)| (key.id, until)).collect();
-    let new = TrustVersion { version, roots: Vec::new(), issuers };
-    let step = TrustStep::Replace { bundle: Digest([0; 32]) };
-    let outcome = dependents::outcome(&scene, step, Some(&new)).map_err(|why| failed(Unturned::Step(why).into()))?;
+    let ReplacePlan { scene, step, outcome } = replace_plan(scene, &spares).during(&run.doing)?;
     run.say(&Planned::of(&scene, step, &outcome).in_words());
     run.say(match T::DOMAIN {
         identity::bundle::Domain::Identity => {

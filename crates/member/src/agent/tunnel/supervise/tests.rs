@@ -1,6 +1,7 @@
 //! What is believed of what the tunnel's process says, and what it costs. The other end of its socket is here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
 use ground::{clock, random};
@@ -22,9 +23,13 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
 use tokio::sync::oneshot;
-use tunnel::control::event::TunnelEvent;
+use tokio::task::JoinHandle;
+use tunnel::control::event::{Meeting, TunnelEvent};
+use tunnel::control::listener::ListenerId;
 use tunnel::control::order::{Knowledge, Numbered, Order};
 
+use super::super::account::MET;
+use super::super::feed::Orders;
 use super::super::feed::tests::orders;
 use super::*;
 use crate::scene;
@@ -47,8 +52,9 @@ impl Town {
         let (org, now) = ("harbor".parse().unwrap(), clock::now());
         let year = Validity::from_now(now, Seconds::DAY.times(365));
         let root = Authority::root(&org, &random::p256().unwrap(), random::serial().unwrap(), year).unwrap();
-        let by = (&org, &"quay".parse().unwrap());
-        let issuer = root.certify_issuer(by, &random::p256().unwrap(), random::serial().unwrap(), year).unwrap();
+        let quay = "quay".parse().unwrap();
+        let issuer =
+            root.certify_issuer(&org, &quay, &random::p256().unwrap(), random::serial().unwrap(), year).unwrap();
         let founding = scene::founding();
         let mandate = Mandate {
             identity_issuer: issuer.key_id(),
@@ -104,7 +110,7 @@ impl Town {
         let (org, svid_key) = (self.founding.id, self.svid_key.id);
         let terms = BindingTerms { org, principal: &who, node: name, svid_key, not_after: day.not_after };
         let binding = terms.sign(key).unwrap();
-        let svid = self.issuer.issue_svid(&who, (&self.svid_key, &binding), random::serial().unwrap(), day).unwrap();
+        let svid = self.issuer.issue_svid(&who, &self.svid_key, &binding, random::serial().unwrap(), day).unwrap();
         let chain = [&svid, self.issuer.certificate()].map(|der| Bytes(der.to_vec())).to_vec();
         let path = self.map.prove(node_key(name)).unwrap();
         let listing = Some(Listing::Own { leaf: self.leaf(name), path, class: None });
@@ -164,7 +170,7 @@ impl Scene {
         let (heard, _news) = mpsc::channel(4);
         let (view, met) = (Arc::<Mutex<TunnelView>>::default(), Arc::new(Mutex::new(Met::load(&scope))));
         let mut supervisor = Supervisor::new(scope.clone(), to_do, heard, Arc::clone(&view), Arc::clone(&met));
-        supervisor.follow(Some(Box::new(orders)));
+        supervisor.account.follow(Some(Box::new(orders)));
         let (ours, theirs) = StdUnixStream::pair().unwrap();
         for end in [&ours, &theirs] {
             end.set_nonblocking(true).unwrap();
@@ -304,16 +310,16 @@ async fn nobody_is_sent_where_the_tunnel_should_not_listen() {
 #[tokio::test]
 async fn what_was_said_before_the_last_orders_were_obeyed_is_no_lie() {
     let (_root, scope) = scene::scope();
-    let ((_wishes, to_do), (heard, _news)) = (mpsc::channel(1), mpsc::channel(1));
-    let mut supervisor = Supervisor::new(scope, to_do, heard, Arc::default(), Arc::default());
-    let is_behind = |supervisor: &Supervisor| supervisor.said.as_ref().map(|said| said.is_behind);
-    supervisor.follow(Some(Box::new(orders())));
-    supervisor.listens(BTreeMap::new(), BTreeMap::new(), true);
-    assert_eq!(is_behind(&supervisor), Some(true), "it was not through with them");
-    supervisor.listens(BTreeMap::new(), BTreeMap::new(), false);
-    assert_eq!(is_behind(&supervisor), Some(false));
-    supervisor.follow(Some(Box::new(orders())));
-    assert_eq!(is_behind(&supervisor), Some(true), "it had not heard them");
+    let (heard, _news) = mpsc::channel(1);
+    let mut account = Account::new(scope, heard, Arc::default(), Arc::default());
+    let is_behind = |account: &Account| account.said.as_ref().map(|said| said.is_behind);
+    account.follow(Some(Box::new(orders())));
+    account.listens(BTreeMap::new(), BTreeMap::new(), true);
+    assert_eq!(is_behind(&account), Some(true), "it was not through with them");
+    account.listens(BTreeMap::new(), BTreeMap::new(), false);
+    assert_eq!(is_behind(&account), Some(false));
+    account.follow(Some(Box::new(orders())));
+    assert_eq!(is_behind(&account), Some(true), "it had not heard them");
 }
 
 #[tokio::test]

@@ -5,21 +5,21 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use identity::principal::{Host, HostPort, Name};
 
-use super::build::Spots;
-use super::place::{Notes, Spot, error, warning};
 use super::reach::Reach;
-use super::rules::{same_listener, word};
-use super::tunnel::{ForwardTold, Told};
+use super::{same_listener, word};
 use crate::fleet::{At, Fleet, MachineSpec};
+use crate::source::place::{Notes, Spot, error, warning};
+use crate::source::spots::Spots;
+use crate::source::tunnel::{ForwardTold, Told};
 use crate::stored::{Forward, Socks};
 
 /// Whoever a forward asks for may call the service, and is at home there.
 pub(crate) fn forwards(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &Reach<'_>) {
     let mut shut = Shut::default();
-    for (at, spec, told) in machines(fleet, spots) {
-        for (address, forward) in &spec.policy.tunnel.forward {
-            if let Some(said) = told.forward.get(address) {
-                shut.look(fleet, reach, (at, spec), (forward, said));
+    for machine in machines(fleet, spots) {
+        for (address, forward) in &machine.spec.policy.tunnel.forward {
+            if let Some(said) = machine.told.forward.get(address) {
+                shut.look(fleet, reach, machine, forward, said);
             }
         }
     }
@@ -36,7 +36,7 @@ pub(crate) fn doubts(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
         notes.push(warning(at, "`org.stale` holds for nobody").hint("name roles under `roles`, or leave it out"));
     }
     let (mut told, mut listens) = (BTreeSet::new(), BTreeMap::<Spot, bool>::new());
-    for (at, spec, said) in machines(fleet, spots) {
+    for Machine { at, spec, told: said } in machines(fleet, spots) {
         let tunnel = &spec.policy.tunnel;
         if let Some(spot) = said.listen {
             *listens.entry(spot).or_default() |= spec.address.is_some();
@@ -69,7 +69,7 @@ pub(crate) fn doubts(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
 
 /// Forwards that speak for a user of a machine on which SOCKS asks for a password.
 fn without_password(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, mut told: BTreeSet<Spot>) {
-    for (at, spec, said) in machines(fleet, spots) {
+    for Machine { at, spec, told: said } in machines(fleet, spots) {
         let asks = matches!(spec.policy.tunnel.socks, Socks::At { password: true, .. });
         for (address, forward) in spec.policy.tunnel.forward.iter().filter(|_| asks) {
             if let (Some(user), Some(said)) = (&forward.user, said.forward.get(address))
@@ -85,14 +85,21 @@ fn without_password(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, mut tol
     }
 }
 
-/// Those for which anything is said, with where it is said.
-fn machines<'f>(fleet: &'f Fleet, spots: &'f Spots) -> impl Iterator<Item = (&'f At, &'f MachineSpec, &'f Told)> {
+/// One for which anything is said, with where it is said.
+#[derive(Clone, Copy)]
+struct Machine<'f> {
+    at: &'f At,
+    spec: &'f MachineSpec,
+    told: &'f Told,
+}
+
+fn machines<'f>(fleet: &'f Fleet, spots: &'f Spots) -> impl Iterator<Item = Machine<'f>> {
     spots.tunnels.iter().filter_map(|(at, told)| {
         let spec = match at {
             At::Node(name) => fleet.nodes.get(name)?,
             At::Class(name) => &fleet.classes.get(name)?.like,
         };
-        Some((at, spec, told))
+        Some(Machine { at, spec, told })
     })
 }
 
@@ -109,8 +116,9 @@ impl<'f> Shut<'f> {
         &mut self,
         fleet: &'f Fleet,
         reach: &Reach<'_>,
-        (at, spec): (&'f At, &'f MachineSpec),
-        (forward, said): (&'f Forward, &'f ForwardTold),
+        Machine { at, spec, .. }: Machine<'f>,
+        forward: &'f Forward,
+        said: &'f ForwardTold,
     ) {
         let Some(service) = fleet.services.get(&forward.service) else { return };
         match &forward.user {
@@ -179,7 +187,7 @@ pub(crate) fn ports(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
         }
     }
     let mut told = BTreeSet::new();
-    for (at, spec, said) in machines(fleet, spots) {
+    for Machine { at, spec, told: said } in machines(fleet, spots) {
         let mut wanted = Wanted::new();
         for (name, addr) in services.get(at).into_iter().flatten() {
             if let Some(spot) = spots.addr.get(*name) {

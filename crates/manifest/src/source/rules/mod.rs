@@ -1,17 +1,19 @@
 //! The rules that only the whole fleet shows: what contradicts itself is an error, what has no effect a warning.
 
+mod reach;
+mod tunnels;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use identity::principal::glob::{Effort, NameGlob, TooHard};
 use identity::principal::{Host, Name};
 
-use super::build::Spots;
 use super::place::{Draft, Notes, Spot, error, error_about, warning};
-use super::reach::Reach;
-use super::tunnels;
+use super::spots::Spots;
 use crate::fleet::{At, Fleet, MachineSpec, ROLE_OPERATOR};
 use crate::stored::Confirm;
+use reach::Reach;
 
 /// Steps of comparing all patterns with each other: less than a second. Ten thousand classes that begin differently take as
 /// many.
