@@ -163,7 +163,8 @@ impl Hand {
         self.made.insert(joiner.node_key.public().digest(), joiner.name.clone());
         if dice.percent(20) {
             // The word of signers who are none any more.
-            let claim = Claim { authority: ClaimAuthority::Signers, ..joiner.claim() };
+            let until = Some(clock::now() + Seconds::DAY);
+            let claim = Claim { authority: ClaimAuthority::Signers, until, ..joiner.claim() };
             let claim = Envelope::seal(Some(self.org), &claim).unwrap().signed(&joiner.node_key).unwrap();
             return Some(Action::NodeAdmit { claim: self.by_former(claim), invite: None, approval: None });
         }
