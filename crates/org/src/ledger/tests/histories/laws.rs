@@ -19,6 +19,7 @@ use crate::ledger::heads::KnownHead;
 use crate::ledger::judge::Member;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, Signers};
+use crate::ledger::step::SignerStep;
 use crate::ledger::tests::replicas::{Store, hear, hear_all, holdings};
 use crate::ledger::tests::world::{DELAY, day};
 
@@ -238,7 +239,8 @@ impl History {
         let replica = &self.replicas[at].1;
         let rivals: BTreeSet<Digest> = frozen.rivals.iter().map(|set| set.id).collect();
         let sights = |word: Word| {
-            let steps = replica.steps.values().filter(move |it| it.word == word && it.previous == frozen.last.id);
+            let follows = |it: &SignerStep| it.follows().any(|id| id == frozen.last.id);
+            let steps = replica.steps.values().filter(move |it| it.word == word && follows(it));
             let steps = steps.filter(|it| rivals.contains(&it.to.id));
             let mut seen: Vec<_> = steps.filter_map(|it| replica.sights.get(&it.digest)).copied().collect();
             seen.sort();
