@@ -69,11 +69,11 @@ impl Module {
         let here: Vec<String> = std::iter::once("crate".to_owned()).chain(self.path.iter().cloned()).collect();
         let mut found = Vec::new();
         for root in roots {
-            let root = format!("{root}::");
-            for (at, _) in self.text.match_indices(&root) {
+            let from: &[String] = if ["crate", "super", "self"].contains(root) { &here } else { &[] };
+            for (at, _) in self.text.match_indices(&format!("{root}::")) {
                 let before = self.text[..at].chars().next_back();
                 if !before.is_some_and(|c| c.is_alphanumeric() || ['_', ':', '$'].contains(&c)) {
-                    follow(&self.text[at..], &here, &mut found);
+                    follow(&self.text[at..], from, &mut found);
                 }
             }
         }
@@ -83,7 +83,7 @@ impl Module {
 
 /// Reads one path, or each of a group, and gives back what stands behind it.
 fn follow<'t>(text: &'t str, from: &[String], found: &mut Vec<Vec<String>>) -> &'t str {
-    let (mut rest, mut path, mut begins) = (text.trim_start(), from.to_vec(), true);
+    let (mut rest, mut path) = (text.trim_start(), from.to_vec());
     loop {
         if let Some(group) = rest.strip_prefix('{') {
             rest = group.trim_start();
@@ -100,24 +100,14 @@ fn follow<'t>(text: &'t str, from: &[String], found: &mut Vec<Vec<String>>) -> &
             "crate" => path = vec!["crate".to_owned()],
             "super" => drop(path.pop()),
             "self" => {}
-            // Another crate.
-            _ if begins && is_root(word) => {
-                path = vec![word.to_owned()];
-            }
             _ => path.push(word.to_owned()),
         }
-        begins = false;
         let Some(more) = behind.strip_prefix("::") else {
             found.push(path);
             return behind;
         };
         rest = more;
     }
-}
-
-/// Is it a crate of ours?
-fn is_root(word: &str) -> bool {
-    root().join("crates").join(word).exists()
 }
 
 /// Code as it is shipped.
@@ -283,11 +273,11 @@ fn no_function_takes_a_tuple() {
 
 #[test]
 fn a_path_is_followed_from_where_it_stands() {
-    let text = "use super::{b::{C, d as e}, super::f}; use crate::g; fn h() { self::i::j(); wire::connect::k(1) }";
+    let text = "use super::{b::{C, d as e}, f}; use super::super::z; use crate::g; fn h() { self::i::j(); wire::connect::k(1) }";
     let path = ["x", "y"].map(str::to_owned).to_vec();
     let module = Module { name: String::new(), path, is_public: true, text: text.to_owned(), children: Vec::new() };
     let paths = |roots: &[&str]| module.paths(roots).iter().map(|path| path.join("::")).collect::<Vec<_>>();
-    assert_eq!(paths(&["super"]), ["crate::x::b::C", "crate::x::b::d", "crate::f"]);
+    assert_eq!(paths(&["super"]), ["crate::x::b::C", "crate::x::b::d", "crate::x::f", "crate::z"]);
     assert_eq!(paths(&["crate", "self", "wire"]), ["crate::g", "crate::x::y::i::j", "wire::connect::k"]);
 }
 

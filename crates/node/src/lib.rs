@@ -5,4 +5,5 @@
 pub(crate) mod program;
 pub mod doctor;
 pub(crate) mod service;
+pub mod serving;
 pub mod commands;

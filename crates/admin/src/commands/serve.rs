@@ -1,16 +1,15 @@
 //! `freehold serve`: the gateway, until SIGTERM. Opens only the gateway's folder.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use clap::Args;
-use gateway::gateway::{Gateway, GatewayError};
-use gateway::port::serve::{self, ServeError};
+use gateway::gateway::GatewayError;
+use gateway::port::serve::ServeError;
 use gateway::store::folder::GatewayFolder;
 use member::metrics::port::NoPort;
 use node::commands::run::stop_signal;
-use serde::Serialize;
+use node::serving::{self, serve_failure};
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 
@@ -39,14 +38,9 @@ pub struct Serve {
     flags: Flags,
 }
 
-#[derive(Serialize)]
-struct Ready {
-    event: &'static str,
-    org: String,
-    gateway: String,
-    listen: SocketAddr,
-    addresses: Vec<String>,
-}
+/// What to do about a mandate that has ended.
+const REFRESH: &str =
+    "is this machine's clock right? If the mandate has really ended, an operator renews it: freehold refresh";
 
 impl Serve {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
@@ -66,41 +60,19 @@ impl Serve {
         if let Some(line) = reminder::line(&common.home(), &org).filter(|_| !json) {
             eprintln!("{line}");
         }
-        serve::serve(&folder, options, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
-            let hint = match &why {
-                ServeError::Gateway(GatewayError::Busy) => who_serves(&folder),
-                ServeError::Gateway(why) => why.hint().map(str::to_owned),
-                ServeError::Listen { .. } => Some("choose another: --listen ADDR:PORT".to_owned()),
-                ServeError::Metrics(why) => Some(why.hint().to_owned()),
-                ServeError::Certificate(_) => Some(
-                    "is this machine's clock right? If the mandate has really ended, an operator renews it: freehold refresh"
-                        .to_owned(),
-                ),
-                _ => None,
-            };
-            let failure = Failure::new(doing, &why);
-            match hint {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
-        })?;
-        if !json {
-            println!("stopped in good order");
-        }
-        Ok(())
+        let served = serving::serve(&folder, options, stop, json).await;
+        served.map_err(|why| match (&why, who_serves(&folder)) {
+            (ServeError::Gateway(GatewayError::Busy), Some(there)) => Failure::new(doing, &why).hint(there),
+            _ => serve_failure(doing, &why, REFRESH),
+        })
     }
 }
 
 /// The process that has the folder, if it left word.
 fn who_serves(folder: &GatewayFolder) -> Option<String> {
     let serving = folder.serving().ok().flatten();
-    let alive = serving.filter(|serving| Path::new("/proc").join(serving.pid.to_string()).exists());
-    match alive {
-        Some(there) => {
-            Some(format!("process {} serves it at {}: stop that one first, or leave it", there.pid, there.listen))
-        }
-        None => GatewayError::Busy.hint().map(str::to_owned),
-    }
+    let there = serving.filter(|serving| Path::new("/proc").join(serving.pid.to_string()).exists())?;
+    Some(format!("process {} serves it at {}: stop that one first, or leave it", there.pid, there.listen))
 }
 
 fn bad_config(doing: &str, why: &BadConfig) -> Failure {
@@ -117,25 +89,4 @@ fn bad_config(doing: &str, why: &BadConfig) -> Failure {
 fn print_config(json: bool, settings: &Settings, path: &Path) {
     let rows: BTreeMap<_, _> = settings.rows().into_iter().collect();
     show(json, &rows, || settings.to_toml(path).trim_end().to_owned());
-}
-
-fn tell(json: bool, gateway: &Gateway, local: SocketAddr) {
-    let addresses: Vec<String> = gateway.about.addresses.iter().map(ToString::to_string).collect();
-    if json {
-        let ready = Ready {
-            event: "ready",
-            org: gateway.about.org.to_string(),
-            gateway: gateway.about.node.to_string(),
-            listen: local,
-            addresses,
-        };
-        println!("{}", serde_json::to_string(&ready).unwrap_or_default());
-    } else {
-        println!(
-            "gateway `{}` of `{}` listens on {local}; machines find it at {}",
-            gateway.about.node,
-            gateway.about.org,
-            addresses.join(", ")
-        );
-    }
 }

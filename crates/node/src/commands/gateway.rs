@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use gateway::gateway::Gateway;
 use gateway::limit::limits::Bounds;
 use gateway::port::ingress::Proxies;
-use gateway::port::serve::{self, ServeError, ServeOptions};
+use gateway::port::serve::ServeOptions;
 use gateway::replicate::begin::{self, BeginError};
 use gateway::store::folder::GatewayFolder;
 use ground::clock;
@@ -23,6 +22,7 @@ use terminal::show::show;
 
 use crate::commands::roots::Common;
 use crate::commands::run::stop_signal;
+use crate::serving::{self, serve_failure};
 
 #[derive(Debug, Subcommand)]
 pub enum GatewayCommand {
@@ -170,14 +170,9 @@ fn network(text: &str) -> Result<IpNet, String> {
         .map_err(|_| format!("`{text}` is neither a network, like 10.0.0.0/8, nor an address"))
 }
 
-#[derive(Serialize)]
-struct Ready {
-    event: &'static str,
-    org: String,
-    gateway: String,
-    listen: SocketAddr,
-    addresses: Vec<String>,
-}
+/// What to do about a mandate that has ended.
+const RENEW: &str =
+    "is this machine's clock right? If its mandate has ended, an operator renews it: freehold gateway renew NAME";
 
 impl Serve {
     async fn run(self, common: &Common) -> Result<(), Failure> {
@@ -201,27 +196,8 @@ impl Serve {
         fetched.map_err(|why| failure(doing, &why))?;
         let proxies = Proxies { proxy_protocol: self.proxy_protocol, forwarded: self.forwarded };
         let options = ServeOptions { listen, metrics, bounds: Bounds::default(), proxies };
-        let json = common.json;
-        serve::serve(&folder, options, stop, |gateway, local| tell(json, gateway, local)).await.map_err(|why| {
-            let hint = match &why {
-                ServeError::Gateway(why) => why.hint(),
-                ServeError::Listen { .. } => Some("choose another: --listen ADDR:PORT"),
-                ServeError::Metrics(why) => Some(why.hint()),
-                ServeError::Certificate(_) => Some(
-                    "is this machine's clock right? If its mandate has ended, an operator renews it: freehold gateway renew NAME",
-                ),
-                _ => None,
-            };
-            let failure = Failure::new(doing, &why);
-            match hint {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
-        })?;
-        if !json {
-            println!("stopped in good order");
-        }
-        Ok(())
+        let served = serving::serve(&folder, options, stop, common.json).await;
+        served.map_err(|why| serve_failure(doing, &why, RENEW))
     }
 }
 
@@ -243,17 +219,6 @@ impl Progress {
             let since = clock::now().since(self.began);
             eprintln!("fetching the ledger: {here} entries here, {left} to come, {since}");
         }
-    }
-}
-
-fn tell(json: bool, gateway: &Gateway, local: SocketAddr) {
-    let addresses: Vec<String> = gateway.about.addresses.iter().map(ToString::to_string).collect();
-    let (org, name) = (gateway.about.org.to_string(), gateway.about.node.to_string());
-    if json {
-        let ready = Ready { event: "ready", org, gateway: name, listen: local, addresses };
-        println!("{}", serde_json::to_string(&ready).unwrap_or_default());
-    } else {
-        println!("gateway `{name}` of `{org}` listens on {local}; machines find it at {}", addresses.join(", "));
     }
 }
 
