@@ -103,8 +103,8 @@ impl Hand {
     pub fn fork(&mut self, after: Option<Recorded>, state: &State) -> [Envelope; 2] {
         [1, 2].map(|branch| {
             let action = Action::NodeJoin { node_key: Digest([branch; 32]), name: "vps".parse().unwrap() };
-            let about = (clock::now(), random::correlation().unwrap());
-            let signed = SignedEntry::write(self.org, after, (&self.voice, state.under()), about, action).unwrap();
+            let about = Stamp { at: clock::now(), correlation: random::correlation().unwrap() };
+            let signed = SignedEntry::write(self.org, after, &self.voice, state.under(), about, action).unwrap();
             self.written.insert(signed.digest);
             signed.envelope
         })
