@@ -14,7 +14,7 @@ use operate::session::reports::reports;
 use operate::session::{OperateError, Session, maps};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
-use terminal::screen::Live;
+use terminal::screen::{Live, Size};
 use terminal::table::table_within;
 
 /// So many nodes stand in the table; those that are well leave it first.
@@ -100,7 +100,7 @@ impl Screen {
 }
 
 /// The nodes that a person should look at first, as many as fit, and how far all are.
-fn frame(fates: &Fates, now: Timestamp, (columns, height): (usize, usize)) -> Vec<String> {
+fn frame(fates: &Fates, now: Timestamp, Size { columns, lines: height }: Size) -> Vec<String> {
     let mut open: Vec<(&NodeName, &Fate)> = fates.iter().collect();
     open.sort_by_key(|(name, fate)| (rank(fate), *name));
     // Titles, how many more, the bar, and where the cursor stands.
@@ -266,7 +266,7 @@ mod tests {
             _ => Fate::Confirmed,
         };
         let fates: Fates = (0..100).map(|nth| (format!("web-{nth}").parse().unwrap(), fate(nth))).collect();
-        let lines = frame(&fates, Timestamp::from_unix(1_800_000_000), (80, 24));
+        let lines = frame(&fates, Timestamp::from_unix(1_800_000_000), Size { columns: 80, lines: 24 });
         assert!(lines.len() <= 23, "{lines:?}");
         assert!(lines.iter().all(|line| line.chars().count() < 80), "{lines:?}");
         assert!(lines[1].starts_with("web-77  ROLLED BACK: the check `web` failed"), "{lines:?}");

@@ -51,6 +51,13 @@ fn paint_line(line: &str) -> String {
     SHOUTS.iter().fold(line.to_owned(), |line, word| line.replace(word, &format!("{RED}{word}{RESET}")))
 }
 
+/// Of a terminal, in letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    pub columns: usize,
+    pub lines: usize,
+}
+
 /// A few lines on standard error that are drawn again in the place where they stand.
 #[derive(Debug)]
 pub struct Live {
@@ -66,15 +73,19 @@ impl Live {
     }
 
     /// How many letters fit on a line, and how many lines on the screen.
-    pub fn size(&self) -> (usize, usize) {
-        terminal_size_of(&self.out).map_or((80, 24), |(Width(columns), Height(lines))| (columns.into(), lines.into()))
+    pub fn size(&self) -> Size {
+        let found = terminal_size_of(&self.out);
+        found.map_or(Size { columns: 80, lines: 24 }, |(Width(columns), Height(lines))| Size {
+            columns: columns.into(),
+            lines: lines.into(),
+        })
     }
 
     /// In the place of what was drawn last. What does not fit is cut: a line that wraps would stay when the next is drawn.
     pub fn draw(&mut self, lines: &[String]) {
-        let (columns, height) = self.size();
-        let frame = frame(lines, self.drawn, (columns, height));
-        self.drawn = lines.len().min(height.saturating_sub(1));
+        let size = self.size();
+        let frame = frame(lines, self.drawn, size);
+        self.drawn = lines.len().min(size.lines.saturating_sub(1));
         let _ = self.out.write_all(frame.as_bytes()).and_then(|()| self.out.flush());
     }
 
@@ -85,7 +96,7 @@ impl Live {
 }
 
 /// Up to where it began, clear, and write: never a line that wraps, and never more than the screen has.
-fn frame(lines: &[String], drawn: usize, (columns, height): (usize, usize)) -> String {
+fn frame(lines: &[String], drawn: usize, Size { columns, lines: height }: Size) -> String {
     let back = if drawn > 0 { format!("\u{1b}[{drawn}A\u{1b}[J") } else { String::new() };
     let first = lines.len().saturating_sub(height.saturating_sub(1));
     let shown = lines.iter().skip(first).map(|line| format!("{}\n", cut(&plain(line), columns.saturating_sub(1))));
@@ -104,15 +115,17 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
+    const SMALL: Size = Size { columns: 80, lines: 24 };
+
     #[test]
     fn what_is_drawn_again_never_wraps_and_never_leaves_the_screen() {
         let lines: Vec<String> = (0..40).map(|nth| format!("{nth} {}", "x".repeat(200))).collect();
-        let drawn = frame(&lines, 7, (80, 24));
+        let drawn = frame(&lines, 7, SMALL);
         let drawn = drawn.strip_prefix("\u{1b}[7A\u{1b}[J").unwrap();
         assert_eq!(drawn.lines().count(), 23);
         assert!(drawn.lines().all(|line| line.chars().count() == 79 && line.ends_with('…')), "{drawn}");
         assert!(drawn.starts_with("17 ") && drawn.ends_with("…\n"), "the last lines are the ones to see");
-        assert_eq!(frame(&["a\u{1b}[2Jb".to_owned()], 0, (80, 24)).matches('\u{1b}').count(), 0);
+        assert_eq!(frame(&["a\u{1b}[2Jb".to_owned()], 0, SMALL).matches('\u{1b}').count(), 0);
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Layout {
         }
     }
 
-    fn line<'c>(&self, cells: &mut dyn Iterator<Item = &'c str>) -> String {
+    fn line(&self, cells: &mut dyn Iterator<Item = &str>) -> String {
         let kept = cells.zip(&self.0).filter_map(|(cell, width)| Some((cell, (*width)?)));
         let padded: Vec<String> = kept
             .map(|(cell, width)| {

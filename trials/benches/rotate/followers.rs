@@ -139,7 +139,7 @@ impl Followers {
             Event::CameHome { node } => drop(self.came_home.insert(node)),
             Event::Returned { node } => drop(self.returned.insert(node)),
             Event::Stumbled { why, .. } | Event::Ended { why, .. } => *self.stumbles.entry(why).or_default() += 1,
-            Event::Took { .. } | Event::Told { .. } | Event::Trusts { .. } => {}
+            Event::Took { .. } | Event::Trusts { .. } => {}
         }
     }
 }

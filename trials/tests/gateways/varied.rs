@@ -32,7 +32,8 @@ fn where_two_must_agree_replaced_signers_and_a_stolen_voice_give_nothing_in_the_
     let (place, a) = (&two.place, two.place.address());
     let loot = Loot::of(&two, "vps");
     let replaced = clock::now();
-    succeeded(&place.freehold(&["trust", "publish", "endpoint"]));
+    let publish = || place.freehold(&["trust", "publish", "endpoint"]).status.success();
+    until("`vps` has told its issuing keys, and a version is published", publish);
     two.settle();
     vps.stop();
     // For one delay those who had the threshold could freeze whoever hears of another set of theirs.

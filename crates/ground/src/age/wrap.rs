@@ -27,7 +27,7 @@ const WRAPPED: usize = 32;
 pub enum NotUnwrapped {
     #[error(transparent)]
     Header(#[from] BadHeader),
-    #[error("its passphrase costs 2^{work} rounds of scrypt, and more than 2^{MAX_WORK} are refused")]
+    #[error("its passphrase costs 2^{work} rounds of scrypt, and so many are refused")]
     TooCostly { work: u32 },
     #[error("it is encrypted to recipients, and no passphrase opens it")]
     NeedsIdentity,
@@ -138,6 +138,12 @@ pub fn opens(header: &Header) -> Result<Opens, BadHeader> {
         1 => Ok(Opens::Passphrase),
         _ => Err(BadHeader::Malformed("a passphrase is not the only way to open it")),
     }
+}
+
+/// How costly the passphrase is, as a power of two; nothing if none opens it, or that is not said as it should be.
+pub(crate) fn work_of(header: &Header) -> Option<u32> {
+    let [_, _, work] = &header.stanzas.first()?.words[..] else { return None };
+    work.parse().ok()
 }
 
 /// `written`: the header as it stands in the file.

@@ -5,12 +5,14 @@ use std::io::Cursor;
 use zeroize::Zeroizing;
 
 use super::{ArchiveError, CHUNK, Opener, Sealer, To, With, opens};
-use crate::age::header::{BadHeader, is_age};
-use crate::age::wrap::{NotUnwrapped, Opens};
+use crate::age::header::{BadHeader, Header, is_age};
+use crate::age::wrap::{NotUnwrapped, Opens, work_of};
 use crate::passphrase::Passphrase;
 
 /// 2 to this, times 1 KiB, is 64 MiB of memory: a machine that opens one may be small.
 const WORK: u8 = 16;
+/// What others make by default costs 256 MiB. Whoever hands a machine another file makes it spend no more.
+const MOST: u32 = 18;
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotOpened {
@@ -57,6 +59,10 @@ pub fn open<E: From<NotOpened>>(
     let way = opens(file).map_err(NotOpened::of)?;
     if way == Opens::Identity {
         return Err(NotOpened::Other(ArchiveError::NotUnwrapped(NotUnwrapped::NeedsIdentity)).into());
+    }
+    let work = Header::parse(file).ok().and_then(|(header, _)| work_of(&header));
+    if let Some(work) = work.filter(|work| *work > MOST) {
+        return Err(NotOpened::Other(ArchiveError::NotUnwrapped(NotUnwrapped::TooCostly { work })).into());
     }
     let with = With::Passphrase(passphrase()?);
     Ok(read(file, &with).map_err(NotOpened::of)?)
@@ -116,6 +122,20 @@ mod tests {
             assert!(opened(&changed, "p").is_err(), "changed at {place}");
         }
         assert!(matches!(opened(&file[..file.len() - 1], "p"), Err(NotOpened::Damaged)));
+    }
+
+    #[test]
+    fn nobody_makes_a_machine_spend_more_than_it_has() {
+        let cheap = sealed(b"a short text");
+        let at = cheap.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let end = at + cheap[at..].iter().position(|byte| *byte == b'\n').unwrap();
+        let costly = [&cheap[..end - 1], b"19", &cheap[end..]].concat();
+        let never = || -> Result<Passphrase, NotOpened> { panic!("somebody was asked") };
+        let why = open(&costly, never).unwrap_err();
+        assert!(
+            matches!(why, NotOpened::Other(ArchiveError::NotUnwrapped(NotUnwrapped::TooCostly { work: 19 }))),
+            "{why}"
+        );
     }
 
     #[test]

@@ -53,7 +53,7 @@ fn heal_admission(scope: &Scope, asking: &Asking<'_>, issued: &Issued) {
     if matches!(scope.admission(), Ok(Some(_)) | Err(ScopeError::Older { .. })) {
         return;
     }
-    let healed = asking.check_admission(issued).and_then(|_| Ok(scope.save_admission(&issued.admission)?));
+    let healed = asking.check_own_admission(issued).and_then(|_| Ok(scope.save_admission(&issued.admission)?));
     if let Err(why) = healed {
         tracing::error!(
             why = describe(&why),

@@ -70,13 +70,19 @@ impl Asking<'_> {
 
     /// The admission must be this machine's own, by a gateway with a mandate.
     pub(crate) fn check_admission(&self, issued: &Issued) -> Result<Evidence, AskError> {
+        let admitted = self.check_own_admission(issued)?;
+        match self.known.head.head.mandate_for_voice(admitted.voice) {
+            Some(_) => Ok(admitted),
+            None => Err(BadAnswer::UnmandatedAdmission.into()),
+        }
+    }
+
+    /// One that lay here before outlives the gateway that gave it.
+    pub(crate) fn check_own_admission(&self, issued: &Issued) -> Result<Evidence, AskError> {
         let known = self.known;
         let signed = SignedEntry::open(known.org(), issued.admission.clone());
         let signed = signed.map_err(|why| BadAnswer::AdmissionEnvelope(Box::new(why)))?;
         let admitted = Evidence::of(known.org(), &signed).map_err(|why| BadAnswer::Admission(Box::new(why)))?;
-        if known.head.head.mandate_for_voice(admitted.voice).is_none() {
-            return Err(BadAnswer::UnmandatedAdmission.into());
-        }
         if admitted.claim.node_key != self.node_key.public() || admitted.claim.name != *self.node {
             return Err(BadAnswer::OthersAdmission.into());
         }

@@ -79,7 +79,9 @@ pub(super) fn waits(state: &State) -> (Vec<WaitsView>, Vec<String>) {
             .is_some_and(|(name, key)| state.judged.fold.handed.get(name).is_some_and(|heir| heir.key == *key));
         let why = if heir { "the next head hands the name on to it".to_owned() } else { waiting.why.to_string() };
         reasons.entry(why).or_default().insert(name.clone());
-        if waiting.why.is_alarm() && !heir {
+        // A gateway without a mandate says what it likes: what operators ended is no alarm.
+        let in_office = state.judged.ground.mandate(waiting.voice).is_some();
+        if waiting.why.is_alarm() && !heir && in_office {
             let gateway = state.judged.voices.get(&waiting.voice).map_or("a gateway", NodeName::as_str);
             alarms.insert(format!("`{name}`, let in by `{gateway}`: {}: freehold node show {name}", waiting.why));
         }

@@ -11,6 +11,7 @@ use identity::principal::{Address, NodeName};
 use identity::time::Timestamp;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use wire::carry::way::patience;
 use wire::connect::{Anchor, CallError, GatewayAddress, Provisional};
 use wire::known::Known;
 use wire::tls::Expect;
@@ -18,7 +19,7 @@ use wire::trust;
 
 use crate::session::Session;
 
-/// Whoever says nothing for so long is not there for anybody.
+/// Whoever says nothing for so long is not there for anybody. By some ways it takes longer.
 const LOOK: Duration = Duration::from_secs(4);
 
 /// Why each gateway that has a mandate now does not answer; nothing for one that does.
@@ -46,21 +47,25 @@ pub async fn look(session: &Session, now: Timestamp) -> BTreeMap<NodeName, Optio
 async fn look_at(mandate: &Mandate, known: &Known) -> Option<String> {
     let mut why = "it has no address".to_owned();
     for address in &mandate.addresses {
-        match timeout(LOOK, believe(address.clone(), known)).await {
-            Ok(Ok(())) => return None,
+        let patience = LOOK.max(patience(&address.way));
+        match timeout(patience, believe(address.clone(), known)).await {
+            Ok(Ok(name)) if name == mandate.gateway => return None,
+            Ok(Ok(name)) => why = format!("`{name}` answers at {address}"),
             Ok(Err(failed)) => why = describe(&failed),
-            Err(_) => why = format!("{address} says nothing for {} s", LOOK.as_secs()),
+            Err(_) => why = format!("{address} says nothing for {} s", patience.as_secs()),
         }
     }
     Some(why)
 }
 
-async fn believe(address: Address, known: &Known) -> Result<(), CallError> {
+/// Who is there.
+async fn believe(address: Address, known: &Known) -> Result<NodeName, CallError> {
     let gateway = GatewayAddress::from(address);
     // By the roots of now, whoever hands them over: they are signed.
     let refreshed = trust::refresh(&gateway, known).await;
     let roots =
         refreshed.map_or_else(|_| known.first_endpoint_roots(), |(_, trusted)| Roots::of_all(&trusted.endpoint));
     let expect = Expect::RootsSince(roots, known.head.head.issued_at);
-    Provisional::dial(&gateway, &expect, None).await?.believe(Anchor::Known(known, None)).await.map(drop)
+    let (believed, _) = Provisional::dial(&gateway, &expect, None).await?.believe(Anchor::Known(known, None)).await?;
+    Ok(believed.mandate.gateway)
 }

@@ -25,8 +25,8 @@ pub type Leaves = BTreeMap<NodeName, NodeLeaf>;
 pub type Spent = BTreeMap<(PublicKey, Digest), BTreeMap<Digest, u64>>;
 
 /// How many other keys did before this one, or have done if it did not.
-pub(crate) fn before(spent: &Spent, of: (PublicKey, Digest), key: Digest) -> u64 {
-    spent.get(&of).map_or(0, |keys| keys.get(&key).copied().unwrap_or(keys.len() as u64))
+pub(crate) fn before(spent: &Spent, voice: PublicKey, invite: Digest, key: Digest) -> u64 {
+    spent.get(&(voice, invite)).map_or(0, |keys| keys.get(&key).copied().unwrap_or(keys.len() as u64))
 }
 
 /// What a replica has beside the ground.
@@ -398,7 +398,7 @@ impl Facts for Known<'_> {
     }
 
     fn spent_before(&self, voice: PublicKey, invite: Digest, key: Digest) -> Fact<u64> {
-        if self.whole.contains(&voice) { Fact::Known(before(&self.spent, (voice, invite), key)) } else { Fact::Unknown }
+        if self.whole.contains(&voice) { Fact::Known(before(&self.spent, voice, invite, key)) } else { Fact::Unknown }
     }
 
     fn is_denied(&self, claim: Digest) -> Fact<bool> {

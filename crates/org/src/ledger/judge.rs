@@ -12,6 +12,7 @@ use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::NodeLeaf;
 use identity::principal::{NodeName, PrincipalKind};
+use identity::time::Timestamp;
 
 use crate::invite::admission::Claim;
 use crate::invite::approve::{Decision, Waiver};
@@ -162,6 +163,9 @@ pub enum NotMember {
     UsesUnknown,
     #[error("a person must approve the claim, and nobody has")]
     NotApproved,
+    /// What was said beforehand, for a while.
+    #[error("the operators' word that let it in was over at {until}")]
+    ApprovalOver { until: Timestamp },
     #[error("a signer said no to the claim")]
     Denied,
 }
@@ -301,29 +305,36 @@ fn check_approved(
             let approval = evidence.approval.as_ref().ok_or(NotMember::NotApproved)?;
             // A signer's no ends a waiver, too.
             let denied = facts.is_denied(approval.digest()) == Fact::Known(true);
-            let said = !denied && approves(approval, (evidence.claimed, &evidence.claim.name), invite, ground);
-            if said { Ok(()) } else { Err(NotMember::NotApproved) }
+            if denied {
+                return Err(NotMember::NotApproved);
+            }
+            approved(approval, evidence.claimed, &evidence.claim.name, invite, ground)
         }
     }
 }
 
 /// Do as many signers as the invite asks for say yes to this very claim, or that nobody need look at such names?
-pub(crate) fn approves(
+pub(crate) fn approved(
     approval: &Envelope,
-    (claimed, name): (Digest, &NodeName),
+    claimed: Digest,
+    name: &NodeName,
     invite: &Invite,
     ground: &Ground,
-) -> bool {
-    match approval.kind() {
+) -> Result<(), NotMember> {
+    let said = match approval.kind() {
         Decision::KIND => says_yes(approval, claimed, invite.approvers, ground),
         // It takes the threshold, too, as whatever is signed beforehand.
         Waiver::KIND => {
-            let waiver: Result<Waiver, _> = counts(approval, ground);
-            waiver.is_ok_and(|waiver| waiver.lets_in(invite, name))
-                && signers_of(approval, ground) >= usize::from(invite.approvers.max(1))
+            let by_enough = signers_of(approval, ground) >= usize::from(invite.approvers.max(1));
+            match counts::<Waiver>(approval, ground) {
+                Ok(waiver) => by_enough && waiver.lets_in(invite, name),
+                Err(NotCounted::Over { until }) if by_enough => return Err(NotMember::ApprovalOver { until }),
+                Err(_) => false,
+            }
         }
         _ => false,
-    }
+    };
+    if said { Ok(()) } else { Err(NotMember::NotApproved) }
 }
 
 /// Each distinct node key in a voice's chain spends one, in the order of the chain.

@@ -85,6 +85,7 @@ impl NotAPeer {
                         | NotMember::NotShown
                         | NotMember::Invite(NotCounted::Over { .. })
                         | NotMember::Word(NotCounted::Over { .. })
+                        | NotMember::ApprovalOver { .. }
                 )
         )
     }

@@ -10,7 +10,7 @@ use identity::time::Timestamp;
 use crate::invite::Invite;
 use crate::invite::approve::{Verdict, Waiver};
 use crate::ledger::counts::{NotCounted, counts};
-use crate::ledger::judge::approves;
+use crate::ledger::judge::approved;
 use crate::state::{InviteRecord, State};
 
 impl State {
@@ -55,6 +55,6 @@ impl State {
         // As with an invite's end, whoever is asked goes by its own clock, too.
         let lasts = |waiver: &&Envelope| waiver.peek(Some(self.org)).is_ok_and(|waiver: Waiver| waiver.lasts_at(at));
         let mut all = said.into_iter().chain(self.open_waivers().filter(lasts));
-        all.find(|approval| approves(approval, (claim, name), invite, &self.judged.ground))
+        all.find(|approval| approved(approval, claim, name, invite, &self.judged.ground).is_ok())
     }
 }

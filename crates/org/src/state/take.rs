@@ -281,7 +281,7 @@ impl Facts for Here<'_> {
         if !self.0.judged.fold.whole.contains(&voice) && self.0.replica.chains.contains_key(&voice) {
             return Fact::Unknown;
         }
-        Fact::Known(before(&self.0.judged.fold.spent, (voice, invite), key))
+        Fact::Known(before(&self.0.judged.fold.spent, voice, invite, key))
     }
 
     fn is_denied(&self, claim: Digest) -> Fact<bool> {

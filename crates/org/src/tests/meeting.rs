@@ -306,7 +306,7 @@ fn over() -> NotCounted {
 /// Whoever adds a reason decides here whether it ends what is open.
 fn stays_open(why: &NotMember) -> bool {
     match why {
-        NotMember::TooOld | NotMember::NotShown => true,
+        NotMember::TooOld | NotMember::NotShown | NotMember::ApprovalOver { .. } => true,
         NotMember::Invite(why) | NotMember::Word(why) => matches!(why, NotCounted::Over { .. }),
         NotMember::NoHead
         | NotMember::Revoked
@@ -358,6 +358,7 @@ fn every_reason_cuts_what_is_open_but_those_that_run_out_by_themselves() {
         NotMember::NoUsesLeft,
         NotMember::UsesUnknown,
         NotMember::NotApproved,
+        NotMember::ApprovalOver { until: NOW },
         NotMember::Denied,
     ];
     for why in all {

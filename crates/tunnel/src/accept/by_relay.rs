@@ -4,7 +4,6 @@
 //! is there and does not want this node, with backoff.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -23,7 +22,6 @@ use crate::dial::no_stream::NotReached;
 use crate::limit::connections::CARRIED;
 use crate::state::shared::TunnelState;
 use crate::stream::admit::CallOrigin;
-use crate::transport::no_connection::NoConnection;
 use crate::transport::relayed::RelayedIo;
 use crate::transport::tls;
 
@@ -169,25 +167,19 @@ impl Refusals {
     }
 }
 
-/// Did nobody answer there, or somebody who then went away?
+/// Is nobody there to whom asking costs anything? Who takes a connection and ends it may be crowded.
 fn is_absent(why: &NotReached) -> bool {
     match why {
-        NotReached::NoAnswer { .. }
-        | NotReached::Address { .. }
-        | NotReached::Socket(_)
-        | NotReached::Late
-        | NotReached::LateBefore
-        | NotReached::NoFrame(_)
-        | NotReached::NoConnection(NoConnection::Slow | NoConnection::NoAnswer) => true,
-        NotReached::NoConnection(NoConnection::Handshake(why)) => {
-            // A refusal is an alert, and no end of the connection.
-            matches!(why.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+        NotReached::NoAnswer { .. } | NotReached::Address { .. } | NotReached::Socket(_) | NotReached::LateBefore => {
+            true
         }
         NotReached::Tries(tries) => tries.iter().all(|tried| is_absent(&tried.why)),
         NotReached::Tls(_)
         | NotReached::Quic(_)
         | NotReached::NoQuic { .. }
-        | NotReached::NoConnection(NoConnection::Quic(_) | NoConnection::OtherProtocol | NoConnection::NoHello(_))
+        | NotReached::NoConnection(_)
+        | NotReached::NoFrame(_)
+        | NotReached::Late
         | NotReached::NotBelieved(_)
         | NotReached::AnotherNode { .. }
         | NotReached::NotMeant
@@ -249,12 +241,13 @@ async fn receive(state: Arc<TunnelState>, through: RelayedIo, woken: Woken) {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::io::{self, ErrorKind};
 
     use wire::peer::Declined;
 
     use super::*;
     use crate::dial::no_stream::FailedTry;
+    use crate::transport::no_connection::NoConnection;
 
     fn gone(kind: ErrorKind) -> NotReached {
         let why = NotReached::Address { at: "127.0.0.1:1".parse().unwrap(), why: kind.into() };
@@ -266,8 +259,9 @@ mod tests {
         let mut refusals = Refusals::default();
         for _ in 0..100 {
             assert_eq!(refusals.pause(&gone(ErrorKind::ConnectionRefused)), ABSENT);
+            // While it starts, it may break off the first ones.
             let broken = NotReached::NoConnection(NoConnection::Handshake(ErrorKind::UnexpectedEof.into()));
-            assert_eq!(refusals.pause(&broken), ABSENT);
+            assert_eq!(refusals.pause(&broken), FIRST);
         }
     }
 

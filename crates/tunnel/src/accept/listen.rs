@@ -157,10 +157,13 @@ impl ListenAddresses {
     /// A name that leads nowhere for a while takes nothing away, nor does another order of its addresses.
     fn is_served_by(&self, other: &Self) -> bool {
         let sorted = |at: &[SocketAddr]| at.iter().copied().collect::<BTreeSet<_>>();
+        // By which name others call is nothing to a socket: what it is bound at, and whether it may be elsewhere, is.
+        let alike =
+            self.said.listen == other.said.listen && self.said.address.is_some() == other.said.address.is_some();
         match (&self.at, &other.at) {
-            (Ok(one), Ok(two)) => self.said == other.said && sorted(one) == sorted(two),
-            (Ok(_), Err(_)) => self.said == other.said,
-            (Err(one), Err(two)) => self.said == other.said && one == two,
+            (Ok(one), Ok(two)) => alike && sorted(one) == sorted(two),
+            (Ok(_), Err(_)) => alike,
+            (Err(one), Err(two)) => alike && one == two,
             (Err(_), Ok(_)) => false,
         }
     }
@@ -222,4 +225,41 @@ where
         }
     }
     Err(failed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(address: Option<&str>, port: u16) -> ListenAddresses {
+        let said = Said { listen: None, address: address.map(|at| at.parse().unwrap()) };
+        ListenAddresses { said, at: Ok(vec![SocketAddr::from(([0; 16], port))]) }
+    }
+
+    #[test]
+    fn another_name_for_the_same_port_moves_no_socket() {
+        let before = addresses(Some("alpha.example:7444"), 7444);
+        assert!(before.is_served_by(&addresses(Some("alpha.harbor.example:7444"), 7444)));
+        assert!(!before.is_served_by(&addresses(Some("alpha.example:7445"), 7445)));
+        assert!(!before.is_served_by(&addresses(None, 7444)), "then it is a wish");
+    }
+
+    #[tokio::test]
+    async fn a_declared_port_is_that_port_or_none() {
+        let squatter = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = squatter.local_addr().unwrap();
+        let wished = |address: Option<String>| {
+            let said = Said { listen: None, address: address.map(|at| at.parse().unwrap()) };
+            ListenAddresses { said, at: Ok(vec![at]) }
+        };
+        let declared = bind(&wished(Some(at.to_string())), None, TcpListener::bind).await;
+        assert!(matches!(declared, Err(CannotBind::NotBound(_))));
+        let moved = bind(&wished(None), None, TcpListener::bind).await.unwrap();
+        assert_ne!(moved.local_addr().unwrap().port(), at.port());
+        drop(squatter);
+        assert_eq!(
+            bind(&wished(Some(at.to_string())), None, TcpListener::bind).await.unwrap().local_addr().unwrap(),
+            at
+        );
+    }
 }

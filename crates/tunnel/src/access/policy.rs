@@ -31,13 +31,12 @@ impl AccessPolicy {
         }
     }
 
-    /// May what it opened before go on?
-    pub(crate) fn may_stay(&self, peer: &Peer, service: &Name, clock: Timestamp) -> Result<(), Denied> {
-        self.trust.endures(peer, clock).map_err(Denied::ended)?;
-        self.check_allowed(peer, service)
+    /// May what it opened before go on, as far as it is about who it is?
+    pub(crate) fn endures(&self, peer: &Peer, clock: Timestamp) -> Result<(), Denied> {
+        self.trust.endures(peer, clock).map_err(Denied::ended)
     }
 
-    fn check_allowed(&self, peer: &Peer, service: &Name) -> Result<(), Denied> {
+    pub(crate) fn check_allowed(&self, peer: &Peer, service: &Name) -> Result<(), Denied> {
         let permits = self.tables.permits(service, peer.principal(), peer.node(), peer.is_meant());
         if permits { Ok(()) } else { Err(Denied::NotAllowed) }
     }

@@ -125,10 +125,13 @@ impl OpenStreams {
     fn take_out(&self, policy: &AccessPolicy) -> (Vec<CutStream>, Vec<Sockets>) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut out, now) = ((Vec::new(), Vec::new()), clock::now());
+        // One peer has thousands of streams, and is judged by its papers once.
+        let mut judged: HashMap<*const Peer, Result<(), Denied>> = HashMap::new();
         for entry in streams.values_mut() {
-            let stays = match entry.direction {
-                Direction::In => policy.may_stay(&entry.peer, &entry.service, now),
-                Direction::Out => policy.trust.endures(&entry.peer, now).map_err(Denied::ended),
+            let endures = judged.entry(Arc::as_ptr(&entry.peer)).or_insert_with(|| policy.endures(&entry.peer, now));
+            let stays = match (endures.clone(), entry.direction) {
+                (Ok(()), Direction::In) => policy.check_allowed(&entry.peer, &entry.service),
+                (endures, Direction::In | Direction::Out) => endures,
             };
             if let Err(why) = stays {
                 // Whoever carries it must know why before it finds that it is broken.

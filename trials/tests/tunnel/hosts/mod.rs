@@ -61,6 +61,17 @@ impl Town {
 
     /// All of them join, and a fleet with these nodes is published; `ann` is at home on the callers.
     fn settle(&mut self, nodes: &str, callers: &[&str], services: &str) {
+        self.declare(nodes, callers, services);
+        self.facts(&["publish", "--yes"]);
+        for caller in callers {
+            until("it speaks for her", || {
+                self.tunnel(caller)["listens"].get("socks/spiffe://harbor/user/ann").is_some()
+            });
+        }
+    }
+
+    /// The same before it is published.
+    fn declare(&mut self, nodes: &str, callers: &[&str], services: &str) {
         let names: Vec<&str> = self.lan.names().into_iter().filter(|name| *name != "quay").collect();
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         for name in &names {
@@ -95,12 +106,6 @@ nodes:
             callers.join(", ")
         );
         std::fs::write(self.place.path("fleet/fleet.yaml"), fleet).unwrap();
-        self.facts(&["publish", "--yes"]);
-        for caller in callers {
-            until("it speaks for her", || {
-                self.tunnel(caller)["listens"].get("socks/spiffe://harbor/user/ann").is_some()
-            });
-        }
     }
 
     fn start(&mut self, node: &str) {

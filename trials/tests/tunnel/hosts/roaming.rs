@@ -54,10 +54,13 @@ fn a_node_listens_at_its_address_as_soon_as_it_has_it() {
   alpha:
     address: \"{later}:7444\"
     tunnel: {{listen: \"{later}:7444\"}}
+    apply: {{deadline: 1h}}
   beta:
 "
     );
-    town.settle(&nodes, &["beta"], "");
+    town.declare(&nodes, &["beta"], "");
+    // Until the node has the address, what was published is on trial.
+    town.facts(&["publish", "--yes", "--no-wait"]);
     let both = ["peers/tls", "peers/quic"];
     until("it is told that there is no such address", || {
         both.iter().all(|place| town.tunnel("alpha")["failed"].get(place).is_some())
@@ -67,6 +70,7 @@ fn a_node_listens_at_its_address_as_soon_as_it_has_it() {
         let listens = town.tunnel("alpha")["listens"].clone();
         both.iter().all(|place| listens[place] == format!("{later}:7444"))
     });
+    until("it stays", || town.status("alpha")["applied"]["trial"].is_null());
     town.reads("beta");
 }
 

@@ -270,6 +270,9 @@ impl Approve {
             approved_by,
             approvers: needs,
         };
+        if !told.done {
+            common.unfinished.note();
+        }
         show(common.json, &told, || {
             if told.done {
                 return format!("approved `{}`", told.name);

@@ -56,11 +56,11 @@ fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, effort: &mut Ef
             fleet.services.values().any(|it| it.at.iter().any(here))
                 || fleet.users.values().any(|it| it.nodes.iter().any(here))
         };
-        let served = match served_class(fleet, &invite.names, serves, effort) {
-            Ok(served) => served,
+        let found = match served_class(fleet, &invite.names, serves, effort) {
+            Ok(found) => found,
             Err(TooHard) => return notes.push(too_hard(at)),
         };
-        if let Some(class) = served {
+        if let Some(class) = found {
             let message =
                 format!("the pattern `{name}` lets in machines of the class `{class}`, which has services or users");
             let draft = error(at, message);
@@ -80,9 +80,9 @@ fn served_class<'f>(
     serves: impl Fn(&Name) -> bool,
     effort: &mut Effort,
 ) -> Result<Option<&'f Name>, TooHard> {
-    for (class, spec) in &fleet.classes {
+    for (class, spec) in fleet.classes.iter().filter(|(class, _)| serves(class)) {
         for (glob, own) in spec.names.iter().flat_map(|glob| names.iter().map(move |own| (glob, own))) {
-            if own.shared_name_within(glob, effort)?.is_some() && serves(class) {
+            if own.shared_name_within(glob, effort)?.is_some() {
                 return Ok(Some(class));
             }
         }

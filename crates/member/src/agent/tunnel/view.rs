@@ -62,8 +62,11 @@ pub(crate) enum PeersPort {
 
 impl TunnelView {
     pub(crate) fn peers_port(&self, runs: &Runs) -> PeersPort {
-        let Some(address) = runs.address.as_ref().filter(|_| self.state == State::Running) else {
-            return PeersPort::Had;
+        let address = match (&runs.address, self.state) {
+            (Some(address), State::Running) => address,
+            // It fell, and is started again.
+            (Some(_), State::Waiting) => return PeersPort::Awaited,
+            (Some(_), State::Off) | (None, _) => return PeersPort::Had,
         };
         let failed = [ListenerId::PeersTls, ListenerId::PeersQuic].iter().find_map(|place| self.failed.get(place));
         if let Some(why) = failed {
@@ -149,6 +152,8 @@ mod tests {
         // Behind a router it listens elsewhere.
         runs.tunnel.listen = Some("192.0.2.1:9000".parse().unwrap());
         assert_eq!(view(Some(9000), None).peers_port(&runs), PeersPort::Had);
-        assert_eq!(TunnelView { state: State::Waiting, ..view(None, None) }.peers_port(&runs), PeersPort::Had);
+        assert_eq!(TunnelView { state: State::Off, ..view(None, None) }.peers_port(&runs), PeersPort::Had);
+        // A tunnel that falls by what it was told is no port.
+        assert_eq!(TunnelView { state: State::Waiting, ..view(None, None) }.peers_port(&runs), PeersPort::Awaited);
     }
 }

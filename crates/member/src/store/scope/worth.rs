@@ -59,7 +59,7 @@ impl Scope {
             "seal.key" => self.seal_secret().err(),
             "waiting.key" => self.waiting().err(),
             "known.json" => self.known().err(),
-            key if key.ends_with(".key") => read_key(&self.path(key)).err(),
+            "node.key" | "pending.key" | "old.key" => read_key(&self.path(name)).err(),
             json => read_json::<IgnoredAny>(&self.path(json)).err(),
         };
         let own = FILES.into_iter().filter_map(|(name, worth)| Some((worth, harmed(name)?)));
