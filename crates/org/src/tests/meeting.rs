@@ -198,6 +198,19 @@ fn a_replaced_signer_forges_no_old_head() {
     harbor.meet("alpha", "k3", &before.shown("alpha", None)).unwrap();
 }
 
+/// One of several signers had a head co-signed that names another one, which she alone signed.
+#[test]
+fn a_head_that_too_few_signed_shows_nobody_also_if_the_one_in_force_names_it() {
+    let mut harbor = Harbor::new();
+    let mut thief = Harbor::new();
+    thief.list(vec![leaf("alpha", "k66")]);
+    thief.by = "eve";
+    let hidden = thief.envelope().digest();
+    harbor.publish(|head| head.recent.insert(0, hidden));
+    let found = harbor.meet("alpha", "k66", &thief.shown("alpha", None)).map(drop);
+    assert!(matches!(found, Err(NotAPeer::NotSigned(_))), "{found:?}");
+}
+
 #[test]
 fn a_claim_by_signers_counts_while_they_sign_and_not_for_ever() {
     let mut harbor = Harbor::new();

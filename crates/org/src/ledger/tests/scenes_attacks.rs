@@ -307,3 +307,59 @@ fn a_peer_that_holds_no_chains_says_what_it_did_not_see() {
     let pinned = asked(next.digest(), &Peer { pinned: Some(key("k2")) }).unwrap_err();
     assert!(pinned.is_alarm(), "{pinned}");
 }
+
+/// One of two signers drafts a head that names another one, which nobody but her has seen; her colleague co-signs that.
+#[test]
+fn a_head_that_one_of_two_signers_wrote_alone_takes_nothing_back_whoever_names_it() {
+    let org = Org::new(2, &["ann", "ben"]);
+    let hidden = org.forged(&org.first, &["ann"], |head, _| {
+        head.version = 2;
+        head.revocations.node_keys.insert(key("ka"));
+        head.revocations.voices.insert(voice("g2"));
+    });
+    let next = org.forged(&org.first, &["ann", "ben"], |head, _| {
+        (head.version, head.previous) = (2, vec![org.first.digest(), hidden.digest()]);
+    });
+    // Whatever came first.
+    for order in [[&next, &hidden], [&hidden, &next]] {
+        let mut home = org.replica();
+        order.into_iter().for_each(|sent| hear(&mut home, sent, 2));
+        assert_eq!(head_of(&home, 2), Some(next.digest()));
+        assert_holds(&home, "alpha", "ka", 2);
+        let ground = home.ground(day(2)).unwrap();
+        assert!(ground.mandate(voice("g2")).is_some() && !ground.reached.contains(&hidden.digest()));
+        let after = draft(&home, day(3), &Wish::default()).unwrap().head;
+        assert!(after.revocations.node_keys.is_empty(), "and no head after it carries that on");
+    }
+}
+
+/// The same, named as one by whose map members may show themselves.
+#[test]
+fn a_head_that_one_of_two_signers_wrote_alone_stays_in_no_list_of_those_that_count() {
+    let org = Org::new(2, &["ann", "ben"]);
+    let hidden = org.forged(&org.first, &["ann"], |head, leaves| {
+        (head.version, head.issued_at) = (2, day(500));
+        leaves.get_mut(&node("alpha")).unwrap().node_key = key("k66");
+    });
+    let next = org.forged(&org.first, &["ann", "ben"], |head, _| {
+        (head.version, head.previous, head.recent) = (2, vec![org.first.digest()], vec![hidden.digest()]);
+    });
+    let mut home = org.replica();
+    [&next, &hidden].into_iter().for_each(|sent| hear(&mut home, sent, 2));
+    assert!(!draft(&home, day(3), &Wish::default()).unwrap().head.recent.contains(&hidden.digest()));
+}
+
+/// The same, named by a change of signers as the head that stands in until the new set has signed one.
+#[test]
+fn a_head_that_one_of_two_signers_wrote_alone_stands_in_for_none() {
+    let org = Org::new(2, &["ann", "ben"]);
+    let hidden = org.forged(&org.first, &["ann"], |head, leaves| {
+        head.version = 2;
+        leaves.get_mut(&node("alpha")).unwrap().node_key = key("k66");
+    });
+    let mut home = org.replica();
+    hear(&mut home, &hidden, 2);
+    let to = org.later(2, 2, &["ann", "ben", "cat"]);
+    tell(&mut home, &org.succession(&org.set(), &to, hidden.digest(), &["ann", "ben"]), 2);
+    assert_ne!(head_of(&home, 2), Some(hidden.digest()));
+}
