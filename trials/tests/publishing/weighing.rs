@@ -139,7 +139,7 @@ fn a_co_signer_sees_another_admission_another_meaning_and_a_record_that_nobody_c
     succeeded(&place.join("web-1", &code));
     succeeded(&place.operator("ben", &["node", "list"]));
     let file = text(&place.facts(&["refresh"])["pending"], "file");
-    let cases: [(Forgery, &str); 7] = [
+    let cases: [(Forgery, &str); 10] = [
         (|_, leaves| node(leaves).admission = Digest([7; 32]), "lists `web-1` by another admission"),
         (
             |_, leaves| node(leaves).manifest = Meant::Own(Digest([7; 32])),
@@ -154,6 +154,13 @@ fn a_co_signer_sees_another_admission_another_meaning_and_a_record_that_nobody_c
             },
             "means the class `web` to be something else than now",
         ),
+        // Heads that it names by digest: of what is in them it says nothing.
+        (|head, _| head.previous.push(Digest([7; 32])), "it follows or takes in the head 0707"),
+        (
+            |head, _| head.previous.insert(0, Digest([7; 32])),
+            "it goes round the head in force, and the one that it follows is not in this home",
+        ),
+        (|head, _| head.recent.push(Digest([7; 32])), "it lets members show themselves by the head 0707"),
         (|head, _| head.record.values_mut().for_each(|at| at.digest = Digest([7; 32])), "that is not the one here"),
         (|head, _| head.record.values_mut().for_each(|at| at.seq -= 1), "that is not the one here"),
         (

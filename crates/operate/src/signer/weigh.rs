@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Cause, FleetRef, Head, Recorded};
+use identity::head::{Cause, FleetRef, Head, MOST_PREVIOUS, MOST_RECENT, RECENT, Recorded};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::{ClassLeaves, Leaf, NodeLeaf};
@@ -42,6 +42,12 @@ pub enum Contradiction {
     Dropped(NodeName),
     #[error("it forgets what was revoked")]
     Forgets,
+    #[error("it follows or takes in the head {0}, which this home does not know, or which too few signed")]
+    TakesIn(Digest),
+    #[error("it lets members show themselves by the head {0}, which the one that it follows does not name")]
+    ShowsBy(Digest),
+    #[error("it names more heads than it may")]
+    NamesTooMany,
     #[error("it settles the chain of `{0}` no further than an earlier entry than now")]
     RecordFalls(String),
     #[error("it settles the chain of `{gateway}` at an entry {seq} that is not the one here")]
@@ -112,7 +118,7 @@ fn weigh_head(folder: &OperatorFolder, known: &Known, pending: &Pending, head: &
         (None, Some(_)) => return Err(Unseen("the members' map of the head in force is not in this home")),
     };
     // Under other signers, the head that a succession names may be followed.
-    if head.signers == known.signers.as_ref() && !head.previous.contains(&known.head.digest) {
+    if head.signers == known.signers.as_ref() && head.previous.first() != Some(&known.head.digest) {
         let followed = head.previous.first().copied().filter(|digest| state.replica.heads.contains(digest));
         let found = followed.and_then(|digest| ledger.heads(&BTreeSet::from([digest])).ok()?.pop());
         let record = found.and_then(|envelope| {
@@ -171,6 +177,7 @@ fn judge(state: &State, now: &Leaves, head: &Head, listed: &[Leaf]) -> Weighed {
         contradictions.push(Contradiction::Forgets);
     }
     let (settled, mut unseen) = (own.map_or(&nothing, |own| &own.record), Vec::new());
+    contradictions.extend(named(state, head));
     for (voice, place) in settled {
         if head.record.get(voice).is_none_or(|it| it.seq < place.seq) {
             contradictions.push(Contradiction::RecordFalls(gateway_of(state, *voice)));
@@ -190,6 +197,22 @@ fn judge(state: &State, now: &Leaves, head: &Head, listed: &[Leaf]) -> Weighed {
     }
     let roll = Roll { lists: newly_listed(Some(now), &after), revokes_keys: ended(state, head), ..Roll::default() };
     Weighed { roll, remade, contradictions, unseen: (!unseen.is_empty()).then(|| unseen.join("; ")) }
+}
+
+/// Other heads, which it names by digest alone: what they take back counts, and by their maps members may show themselves.
+fn named(state: &State, head: &Head) -> Vec<Contradiction> {
+    let sets = &state.judged.ground.sets;
+    let known = |digest: &Digest| state.replica.heads.held(digest).is_some_and(|it| it.is_signed(sets));
+    let own = state.head();
+    let by_own = |digest: &Digest| own.is_some_and(|own| own.digest == *digest || own.head.recent.contains(digest));
+    let old = |digest: &Digest| {
+        let held = state.replica.heads.held(digest);
+        held.is_some_and(|it| head.issued_at.since(it.issued_at()) > RECENT)
+    };
+    let taken_in = head.previous.iter().filter(|it| !known(it)).copied().map(Contradiction::TakesIn);
+    let shows = head.recent.iter().filter(|it| !by_own(it) || old(it)).copied().map(Contradiction::ShowsBy);
+    let many = head.previous.len() > MOST_PREVIOUS || head.recent.len() > MOST_RECENT;
+    taken_in.chain(shows).chain(many.then_some(Contradiction::NamesTooMany)).collect()
 }
 
 /// Puts an older head and its map where drafts and judges look for them.

@@ -243,7 +243,8 @@ impl Desk<'_> {
         let heads = std::iter::once(self.top.digest).chain(self.top.head.recent.iter().copied());
         let counts = |digest: &Digest| {
             let young = |head: &KnownHead<'_>| issued_at.since(head.issued_at()) <= RECENT;
-            let head = self.replica.heads.held(digest).filter(young);
+            let signed = |head: &KnownHead<'_>| head.is_signed(&self.ground.sets);
+            let head = self.replica.heads.held(digest).filter(young).filter(signed);
             head.is_some_and(|head| head.members().is_some() && keeps(head).unwrap_or(unmoved))
         };
         heads.filter(counts).take(MOST_RECENT).collect()
@@ -311,7 +312,7 @@ impl Desk<'_> {
             self.rivals.iter().filter_map(|rival| self.map_of(KnownHead::Whole(rival))).flat_map(BTreeMap::values);
         own.values().chain(rivals).for_each(|leaf| add(&mut leaves, &mut keys, leaf));
         for (name, it) in &self.state.handed {
-            if lives(&it.key) && !wish.drop.contains(name) {
+            if lives(&it.key) && !wish.drop.contains(name) && !keys.contains(&it.key) {
                 if let Some(before) = leaves.insert(name.clone(), leaf(name, it.key, it.admission)) {
                     keys.remove(&before.node_key);
                 }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use identity::head::{Head, MOST_PREVIOUS, Mandate, Revocations, TrustLine};
+use identity::envelope::Envelope;
+use identity::head::{BadHead, Head, MOST_PREVIOUS, Mandate, Revocations, SignedHead, TrustLine};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::signers::SignerSet;
@@ -12,11 +13,14 @@ use identity::trust;
 use crate::ledger::heads::HeadRecord;
 use crate::ledger::heads::{Heads, KnownHead};
 use crate::ledger::signers::{Frozen, InForce};
+use crate::ledger::step::Sets;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ground {
     pub org: OrgId,
     pub set: SignerSet,
+    /// A head that none of these signed is nothing, whoever names it.
+    pub sets: Sets,
     /// The head in force. Nothing if the set has signed none that is here, and the one that stands in is not here.
     pub head: Option<HeadRecord>,
     /// Lines of all heads of the set in force, and of those that the head in force reaches.
@@ -39,26 +43,27 @@ struct JudgedBy<'h> {
     reached: BTreeSet<Digest>,
 }
 
-fn judged_by<'h>(in_force: &InForce, heads: &'h Heads) -> JudgedBy<'h> {
-    judged_by_all(std::slice::from_ref(&in_force.set), in_force.stands_in, heads)
+fn judged_by<'h>(in_force: &InForce, heads: &'h Heads, sets: &Sets) -> JudgedBy<'h> {
+    judged_by_all(std::slice::from_ref(&in_force.set), in_force.stands_in, heads, sets)
 }
 
 /// By the heads of these sets.
-fn judged_by_all<'h>(sets: &[SignerSet], stands_in: Option<Digest>, heads: &'h Heads) -> JudgedBy<'h> {
-    let own: Vec<KnownHead<'h>> = heads.all().filter(|head| sets.iter().any(|set| head.is_of(set))).collect();
+fn judged_by_all<'h>(by: &[SignerSet], stands_in: Option<Digest>, heads: &'h Heads, sets: &Sets) -> JudgedBy<'h> {
+    let own: Vec<KnownHead<'h>> = heads.all().filter(|head| by.iter().any(|set| head.is_of(set))).collect();
     let newest = own.iter().copied().max_by_key(|head| head.rank());
     // Until the set has signed a head, the one that its succession names stands in, and no other.
-    let top = newest.or_else(|| stands_in.and_then(|named| heads.held(&named)));
-    let reached = heads.reach(top);
+    let named = stands_in.and_then(|named| heads.held(&named)).filter(|named| named.is_signed(sets));
+    let top = newest.or(named);
+    let reached = heads.reach(top, sets);
     let rivals = own.into_iter().filter(|head| !reached.contains(&head.digest())).collect();
     JudgedBy { top, rivals, reached }
 }
 
-pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads) -> Ground {
-    ground_by(org, in_force.set.clone(), judged_by(in_force, heads), heads)
+pub fn ground(org: OrgId, in_force: &InForce, heads: &Heads, sets: &Sets) -> Ground {
+    ground_by(org, in_force.set.clone(), judged_by(in_force, heads, sets), heads, sets)
 }
 
-fn ground_by(org: OrgId, set: SignerSet, by: JudgedBy<'_>, heads: &Heads) -> Ground {
+fn ground_by(org: OrgId, set: SignerSet, by: JudgedBy<'_>, heads: &Heads, sets: &Sets) -> Ground {
     let JudgedBy { top, rivals, reached } = by;
     let mut revoked = Revocations::default();
     for head in reached.iter().filter_map(|digest| heads.held(digest)).chain(rivals.iter().copied()) {
@@ -70,7 +75,7 @@ fn ground_by(org: OrgId, set: SignerSet, by: JudgedBy<'_>, heads: &Heads) -> Gro
     let head = top.and_then(whole);
     let forgotten = forgotten(head.as_ref(), &reached, heads).into_iter().filter_map(whole).collect::<Vec<_>>();
     let takers = takers(head.as_ref(), rivals.iter().chain(&forgotten));
-    Ground { org, set, head, revoked, rivals, forgotten, takers, reached }
+    Ground { org, set, sets: sets.clone(), head, revoked, rivals, forgotten, takers, reached }
 }
 
 /// Heads of which the one in force lets lines fall, of each line the first that had it: whoever saw them goes by them all
@@ -92,10 +97,10 @@ fn forgotten<'h>(top: Option<&HeadRecord>, reached: &BTreeSet<Digest>, heads: &'
 }
 
 /// Heads by which something is judged, and of which too little is here: whoever has them brings them back first.
-pub fn wanting(in_force: &InForce, named: Option<Digest>, heads: &Heads) -> BTreeSet<Digest> {
-    let within = named.and_then(|named| heads.held(&named)).map(|named| heads.within(&heads.reach(Some(named))));
+pub fn wanting(in_force: &InForce, named: Option<Digest>, heads: &Heads, sets: &Sets) -> BTreeSet<Digest> {
+    let within = named.and_then(|named| heads.held(&named)).map(|named| heads.within(&heads.reach(Some(named), sets)));
     let heads_then = within.as_ref().unwrap_or(heads);
-    let JudgedBy { top, rivals, reached } = judged_by(in_force, heads_then);
+    let JudgedBy { top, rivals, reached } = judged_by(in_force, heads_then, sets);
     let whole = top.and_then(|top| heads.get(&top.digest()));
     let forgotten = forgotten(whole, &reached, heads_then);
     let judged = top.into_iter().chain(rivals).chain(forgotten).map(KnownHead::digest);
@@ -121,8 +126,8 @@ fn takers<'h>(top: Option<&HeadRecord>, others: impl Iterator<Item = &'h HeadRec
 
 /// Whoever is frozen takes no head: what runs, runs by the one that the first rival names, and by what that reaches. If it
 /// is not here, by what the last set signed. What the rival took away that was in force here alone stays away.
-pub(crate) fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Ground {
-    let mut ground = ground_at(org, &InForce::before(frozen), frozen.named, heads);
+pub(crate) fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads, sets: &Sets) -> Ground {
+    let mut ground = ground_at(org, &InForce::before(frozen), frozen.named, heads, sets);
     if let Some(set) = &frozen.stood {
         heads.all().filter(|head| head.is_of(set)).for_each(|head| ground.revoked.absorb(head.lines()));
     }
@@ -131,17 +136,17 @@ pub(crate) fn frozen_ground(org: OrgId, frozen: &Frozen, heads: &Heads) -> Groun
 
 /// As it is once all who claim one place have signed this set together. Their heads are as if one set had signed them: the
 /// highest stands in until this set has signed one, and the others take away. If there is none, what runs, runs on.
-pub(crate) fn settled_ground(org: OrgId, frozen: &Frozen, set: &SignerSet, heads: &Heads) -> Ground {
-    let sets: Vec<SignerSet> = frozen.rivals.iter().chain([set]).cloned().collect();
-    let runs = frozen_ground(org, frozen, heads).head.map(|head| head.digest);
-    ground_by(org, set.clone(), judged_by_all(&sets, runs, heads), heads)
+pub(crate) fn settled_ground(org: OrgId, frozen: &Frozen, set: &SignerSet, heads: &Heads, sets: &Sets) -> Ground {
+    let all: Vec<SignerSet> = frozen.rivals.iter().chain([set]).cloned().collect();
+    let runs = frozen_ground(org, frozen, heads, sets).head.map(|head| head.digest);
+    ground_by(org, set.clone(), judged_by_all(&all, runs, heads, sets), heads, sets)
 }
 
 /// As it was when this head was in force: of others only what it reaches counts.
-pub(crate) fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, heads: &Heads) -> Ground {
+pub(crate) fn ground_at(org: OrgId, in_force: &InForce, named: Option<Digest>, heads: &Heads, sets: &Sets) -> Ground {
     match named.and_then(|named| heads.held(&named)) {
-        Some(named) => ground(org, in_force, &heads.within(&heads.reach(Some(named)))),
-        None => ground(org, in_force, heads),
+        Some(named) => ground(org, in_force, &heads.within(&heads.reach(Some(named), sets)), sets),
+        None => ground(org, in_force, heads, sets),
     }
 }
 
@@ -153,16 +158,16 @@ impl Ground {
     }
 
     /// Of whoever keeps one head alone, as nodes do: all that it knows was signed into that.
-    pub fn alone(set: SignerSet, head: HeadRecord) -> Self {
+    pub fn alone(set: SignerSet, sets: Sets, head: HeadRecord) -> Self {
         let (revoked, reached) = (head.head.revocations.clone(), BTreeSet::from([head.digest]));
         let (rivals, forgotten, takers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { org: set.org, set, head: Some(head), revoked, rivals, forgotten, takers, reached }
+        Self { org: set.org, set, sets, head: Some(head), revoked, rivals, forgotten, takers, reached }
     }
 
     /// As if this head were in force, for operators who go round the one that is. What was taken back stays so.
     #[must_use]
     pub fn around(&self, top: &HeadRecord, heads: &Heads) -> Self {
-        let (head, reached) = (Some(top.clone()), heads.reach(Some(KnownHead::Whole(top))));
+        let (head, reached) = (Some(top.clone()), heads.reach(Some(KnownHead::Whole(top)), &self.sets));
         Self { head, reached, rivals: Vec::new(), takers: Vec::new(), ..self.clone() }
     }
 
@@ -178,6 +183,13 @@ impl Ground {
     /// Does the map of this head still show who is a member?
     pub fn shows(&self, head: Digest) -> bool {
         self.head.as_ref().is_some_and(|own| own.digest == head || own.head.recent.contains(&head))
+    }
+
+    /// Why a head that is named does not count: too few signed it.
+    pub(crate) fn check_signed(&self, envelope: &Envelope, named: &Head) -> Result<(), BadHead> {
+        let unknown = BadHead::OtherSigners { found: named.signers.version, known: self.set.version };
+        let set = self.sets.get(&named.signers.id).ok_or(unknown)?;
+        SignedHead::open(set, envelope).map(drop)
     }
 
     /// The mandate of a voice, unless it was closed, or over when the head was made.

@@ -14,6 +14,8 @@ use identity::signers::{SignerSet, SignersRef};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::step::Sets;
+
 /// A head, as it was signed and as it reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeadRecord {
@@ -151,13 +153,15 @@ impl Heads {
         within
     }
 
-    /// What is here and may be reached from a head through `previous`, with that head.
-    pub(super) fn reach(&self, top: Option<KnownHead<'_>>) -> BTreeSet<Digest> {
+    /// What is here and may be reached from a head through `previous`, with that head. That a head is named says nothing
+    /// of who signed it: one that too few did is passed by.
+    pub(super) fn reach(&self, top: Option<KnownHead<'_>>, sets: &Sets) -> BTreeSet<Digest> {
         let mut reached = BTreeSet::new();
         let mut edge: Vec<KnownHead<'_>> = top.into_iter().collect();
         while let Some(head) = edge.pop() {
             if reached.insert(head.digest()) {
-                edge.extend(head.previous().iter().filter_map(|before| self.held(before)));
+                let before = head.previous().iter().filter_map(|before| self.held(before));
+                edge.extend(before.filter(|before| before.is_signed(sets)));
             }
         }
         reached
@@ -259,6 +263,11 @@ impl<'h> KnownHead<'h> {
     pub fn is_of(self, set: &SignerSet) -> bool {
         let signed = || set.quorum.keys().iter().filter(|key| self.is_signed_by(key)).count();
         self.signers() == set.as_ref() && signed() >= set.quorum.threshold()
+    }
+
+    /// The same of any set to which signatures lead.
+    pub fn is_signed(self, sets: &Sets) -> bool {
+        sets.get(&self.signers().id).is_some_and(|set| self.is_of(set))
     }
 
     /// A replica keeps no signature that does not hold.

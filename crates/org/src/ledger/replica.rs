@@ -10,7 +10,7 @@ use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Leaf, MembersMap};
 use identity::principal::NodeName;
-use identity::signers::{Recovery, SignerSet, SignersRef, Succession, Word};
+use identity::signers::{Recovery, SignersRef, Succession, Word};
 use identity::time::Timestamp;
 
 use crate::founding::Founding;
@@ -23,7 +23,7 @@ use crate::ledger::ground::{Ground, ground, ground_at, wanting};
 use crate::ledger::heads::Heads;
 use crate::ledger::judge::Member;
 use crate::ledger::signers::{Basis, Frozen, InForce, Signers, Stance, signers};
-use crate::ledger::step::{Sights, SignerStep};
+use crate::ledger::step::{Sets, Sights, SignerStep};
 
 #[derive(Debug, Clone)]
 pub struct Replica {
@@ -262,7 +262,7 @@ impl Replica {
 
     /// The founders' set, and those to which signatures lead from it, whether they are in force or not, by their ids: of
     /// others any stranger could speak.
-    pub fn sets(&self) -> BTreeMap<Digest, SignerSet> {
+    pub fn sets(&self) -> Sets {
         let mut sets = BTreeMap::from([(self.basis.first.id, self.basis.first.clone())]);
         let mut after: BTreeMap<Digest, Vec<&SignerStep>> = BTreeMap::new();
         for step in self.steps.values() {
@@ -282,7 +282,7 @@ impl Replica {
 
     /// A delay that began before the keys had signed would be nobody's. Numbers go up by one, or by two out of a freeze: else
     /// whoever held the keys of one set could fill all places to come.
-    fn is_signed(&self, step: &SignerStep, sets: &BTreeMap<Digest, SignerSet>) -> bool {
+    fn is_signed(&self, step: &SignerStep, sets: &Sets) -> bool {
         match step.word {
             Word::Recovery => {
                 let fits = sets.get(&step.previous).is_none_or(|set| step.is_numbered_after(set));
@@ -324,7 +324,7 @@ impl Replica {
     #[expect(clippy::result_large_err, reason = "a freeze is rare, and whoever meets it wants all of it")]
     pub fn ground(&self, now: Timestamp) -> Result<Ground, Frozen> {
         match self.signers(now) {
-            Signers::InForce(in_force) => Ok(ground(self.org, &in_force, &self.heads)),
+            Signers::InForce(in_force) => Ok(ground(self.org, &in_force, &self.heads, &self.sets())),
             Signers::Frozen(frozen) => Err(frozen),
         }
     }
@@ -341,7 +341,7 @@ impl Replica {
         let Some((_, path)) = in_force.path.split_last() else { return BTreeMap::new() };
         let set = path.last().and_then(|step| self.steps.get(step)).map_or(&self.basis.first, |step| &step.to);
         let before = InForce::alone(set.clone(), None);
-        let before = self.fold(&ground_at(self.org, &before, in_force.stands_in, &self.heads));
+        let before = self.fold(&ground_at(self.org, &before, in_force.stands_in, &self.heads, &self.sets()));
         let unlisted = before.members.into_iter().filter(|(_, it)| it.member != Member::Listed);
         unlisted.map(|(name, it)| (name, it.admission)).collect()
     }
@@ -349,8 +349,8 @@ impl Replica {
     /// Heads by which something is judged now, and that were shortened: whoever has them brings them back first.
     pub fn wanting(&self, signers: &Signers) -> BTreeSet<Digest> {
         match signers {
-            Signers::InForce(in_force) => wanting(in_force, None, &self.heads),
-            Signers::Frozen(frozen) => wanting(&InForce::before(frozen), frozen.named, &self.heads),
+            Signers::InForce(in_force) => wanting(in_force, None, &self.heads, &self.sets()),
+            Signers::Frozen(frozen) => wanting(&InForce::before(frozen), frozen.named, &self.heads, &self.sets()),
         }
     }
 

@@ -154,6 +154,8 @@ struct Walk<'a> {
     /// The sets that the floor settles.
     settled: BTreeSet<Digest>,
     at: SignerSet,
+    /// The set before it.
+    last: Option<SignerSet>,
     since: Timestamp,
     path: Vec<Digest>,
     stands_in: Option<Digest>,
@@ -170,6 +172,7 @@ pub fn signers(basis: &Basis, steps: &[SignerStep], sights: &Sights, now: Timest
         now,
         settled: settled(basis, steps),
         at: basis.first.clone(),
+        last: None,
         since: Timestamp::from_unix(0),
         path: Vec::new(),
         stands_in: None,
@@ -252,7 +255,9 @@ impl<'a> Walk<'a> {
         let one_on = self.at.version.checked_add(1) == Some(step.to.version);
         let two_on = self.at.version.checked_add(2) == Some(step.to.version);
         // What several rivals signed together each of them signed: it follows whichever of them is in force here.
-        let fits = step.follows().any(|id| id == self.at.id) && !step.brings_back(&self.gone);
+        let fits = step.follows().any(|id| id == self.at.id)
+            && !step.brings_back(&self.gone)
+            && self.last.as_ref().is_none_or(|last| !self.brings_back_from(step, last));
         match step.word {
             Word::Signers if fits && one_on => step.is_signed_by(&self.at.quorum).then_some(Kind::Own),
             // A way out of a freeze that is none here is a recovery like any other.
@@ -322,10 +327,22 @@ impl<'a> Walk<'a> {
         Next::Freeze(Box::new(Frozen { last, rivals, since, path, stands_in, pending, named, stood }))
     }
 
+    /// Has it a key of the last set that nobody contested, which one of the rivals that signed it together removed? Whoever had
+    /// gone by that one would not follow.
+    fn brings_back_from(&self, step: &SignerStep, last: &SignerSet) -> bool {
+        let rivals = |id: Digest| self.steps.iter().find(|it| it.to.id == id && it.previous == last.id);
+        let stays = |key: &PublicKey, set: &SignerSet| set.quorum.keys().contains(key);
+        let mut followed = step.follows().filter(|_| !step.also.is_empty()).filter_map(rivals);
+        followed.any(|rival| {
+            let mut gone = last.quorum.keys().into_iter().filter(|key| !stays(key, &rival.to));
+            gone.any(|key| stays(&key, &step.to))
+        })
+    }
+
     /// A set that every rival's threshold signed leads out at once; a recovery after its delay.
     fn leads_out(&self, step: &'a SignerStep, rivals: &[&SignerStep], since: Timestamp) -> Option<Candidate<'a>> {
         let seen = *self.sights.get(&step.digest)?;
-        if step.brings_back(&self.gone) {
+        if step.brings_back(&self.gone) || self.brings_back_from(step, &self.at) {
             return None;
         }
         let two_on = self.at.version.checked_add(2) == Some(step.to.version);
@@ -353,7 +370,8 @@ impl<'a> Walk<'a> {
         let stays = |key: &PublicKey| step.to.quorum.signers().iter().any(|signer| signer.key == *key);
         self.gone.extend(self.at.quorum.keys().into_iter().filter(|key| !stays(key)));
         self.path.push(step.digest);
-        (self.at, self.since, self.stands_in) = (step.to.clone(), at, step.head);
+        self.last = Some(std::mem::replace(&mut self.at, step.to.clone()));
+        (self.since, self.stands_in) = (at, step.head);
     }
 
     fn rest(self, pending: Vec<(Digest, Timestamp)>) -> InForce {

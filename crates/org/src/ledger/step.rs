@@ -11,6 +11,9 @@ use identity::time::Timestamp;
 /// When this replica first saw each step, by the step's digest. On disk; it never moves.
 pub type Sights = BTreeMap<Digest, Timestamp>;
 
+/// Signer sets to which signatures lead from the founders', whatever became of them, by their ids.
+pub type Sets = BTreeMap<Digest, SignerSet>;
+
 /// A succession or a recovery. Whether it counts depends on the set that it would follow: `signers` asks that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignerStep {

@@ -4,7 +4,7 @@
 //! published shows its admission, and that nobody else has the name.
 
 use identity::envelope::{BadEnvelope, Envelope};
-use identity::head::Head;
+use identity::head::{BadHead, Head};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::{BadListing, Listing, NodeLeaf};
@@ -49,6 +49,8 @@ pub enum NotAPeer {
     Svid(#[from] Untrusted),
     #[error("the head by which it is shown cannot be read")]
     Unreadable(#[source] BadEnvelope),
+    #[error("the head by which it is shown does not hold")]
+    NotSigned(#[source] BadHead),
     #[error("its place was shown by head {found}, which is not known here yet")]
     FromLater { found: u64 },
     #[error("its place was shown by head {found}, which does not count any more beside head {known}")]
@@ -219,6 +221,8 @@ fn map_of(envelope: &Envelope, context: PeerContext<'_>) -> Result<Option<Digest
     }
     let named: Head = envelope.peek(Some(context.ground.org)).map_err(NotAPeer::Unreadable)?;
     if context.ground.shows(digest) {
+        // That the head in force names it is not enough: who co-signed that may never have seen it.
+        context.ground.check_signed(envelope, &named).map_err(NotAPeer::NotSigned)?;
         return Ok(named.members);
     }
     let rank = |head: &Head| (head.signers.version, head.version);

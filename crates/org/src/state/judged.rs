@@ -51,7 +51,7 @@ impl Judged {
 /// By the set in force; if two claim its place, by the last that nobody contests.
 pub(crate) fn ground_of(replica: &Replica, signers: &Signers) -> Ground {
     match signers {
-        Signers::InForce(in_force) => ground(replica.org, in_force, &replica.heads),
-        Signers::Frozen(frozen) => frozen_ground(replica.org, frozen, &replica.heads),
+        Signers::InForce(in_force) => ground(replica.org, in_force, &replica.heads, &replica.sets()),
+        Signers::Frozen(frozen) => frozen_ground(replica.org, frozen, &replica.heads, &replica.sets()),
     }
 }

@@ -16,7 +16,7 @@ impl State {
     pub fn settled_by_all(&self, set: &SignerSet) -> Option<Self> {
         let Signers::Frozen(frozen) = &self.judged.signers else { return None };
         let mut state = self.clone();
-        let ground = settled_ground(self.org, frozen, set, &self.replica.heads);
+        let ground = settled_ground(self.org, frozen, set, &self.replica.heads, &self.replica.sets());
         let stands_in = ground.head.as_ref().map(|record| record.digest);
         let signers = Signers::InForce(InForce::alone(set.clone(), stands_in));
         let fold = self.replica.fold(&ground);

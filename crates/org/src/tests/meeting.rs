@@ -122,7 +122,8 @@ impl Harbor {
         let roots = Roots::<Identity>::from_certificates(vec![self.root.certificate().clone()]);
         let standard = Standard { org: self.org.founding.id, name: &self.name, roots: &roots, head: &self.head };
         let (envelope, head) = (self.envelope(), self.head.clone());
-        let ground = Ground::alone(self.set.clone(), HeadRecord { digest: envelope.digest(), envelope, head });
+        let sets = [self.org.set(), self.set.clone()].into_iter().map(|set| (set.id, set)).collect();
+        let ground = Ground::alone(self.set.clone(), sets, HeadRecord { digest: envelope.digest(), envelope, head });
         ask(PeerContext { standard, ground: &ground, pinned: &|_| None, now })
     }
 

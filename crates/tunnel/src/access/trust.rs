@@ -236,5 +236,5 @@ impl TrustSnapshot {
 
 fn ground_of(known: &Known) -> Ground {
     let (digest, envelope, head) = (known.head.digest, known.head_envelope.clone(), known.head.head.clone());
-    Ground::alone(known.signers.clone(), HeadRecord { digest, envelope, head })
+    Ground::alone(known.signers.clone(), known.sets(), HeadRecord { digest, envelope, head })
 }

@@ -15,7 +15,7 @@ use org::ledger::heads::HeadRecord;
 use org::ledger::heads::KnownHead;
 use org::ledger::replica::Replica;
 use org::ledger::signers::{Frozen, InForce, Signers, Stance};
-use org::ledger::step::{Sights, SignerStep};
+use org::ledger::step::{Sets, Sights, SignerStep};
 use org::suspend::suspended::mark;
 
 pub mod freeze;
@@ -123,7 +123,7 @@ impl Known {
     }
 
     fn ground(replica: &Replica, set: &SignerSet, head: &HeadRecord) -> Ground {
-        ground(replica.org, &InForce::alone(set.clone(), Some(head.digest)), &replica.heads)
+        ground(replica.org, &InForce::alone(set.clone(), Some(head.digest)), &replica.heads, &replica.sets())
     }
 
     pub const fn org(&self) -> OrgId {
@@ -244,7 +244,7 @@ impl Known {
             Signers::Frozen(_) => return Err(BadKnowledge::Frozen { steps: steps.to_vec() }),
             Signers::InForce(in_force) => in_force,
         };
-        let ground = ground(self.org(), &in_force, &replica.heads);
+        let ground = ground(self.org(), &in_force, &replica.heads, &replica.sets());
         let top = ground.head.as_ref().filter(|top| top.digest == digest);
         if in_force.set.version > self.signers.version
             && top.is_some_and(|top| top.head.place() < self.head.head.place())
@@ -418,7 +418,12 @@ impl Known {
         self.frozen(now).map(|frozen| frozen.rivals).unwrap_or_default()
     }
 
-    /// A set to which signatures lead, whatever became of it.
+    /// Every set to which signatures lead.
+    pub fn sets(&self) -> Sets {
+        self.replica.sets()
+    }
+
+    /// One of them, whatever became of it.
     pub fn set(&self, id: Digest) -> Option<SignerSet> {
         self.replica.sets().remove(&id)
     }

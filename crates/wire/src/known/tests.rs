@@ -222,7 +222,11 @@ fn a_head_beside_that_others_signed_or_that_is_higher_takes_nothing_away() {
     let (step, second) = succession(&known.signers, "ben", "ann");
     let other = Head { signers: second.as_ref(), ..known.head.head.clone() };
     let other = sealed(Some(known.org()), &other, "ben");
-    assert!(home.hear(&[forged, higher, nothing_more, other, step.clone()], NOW).is_none());
+    assert!(home.hear(&[forged.clone(), higher, nothing_more, other, step.clone()], NOW).is_none());
+    // Also if the head that is followed names it: whoever co-signed that may never have seen it.
+    let names = Head { version: 5, previous: vec![forged.digest()], ..home.head.head.clone() };
+    let names = home.advance(&[], Some(&sealed(Some(known.org()), &names, "ann")), NOW).unwrap();
+    assert!(names.hear(&[forged], NOW).is_none());
     // Nor one of signers who were replaced, nor while two sets claim one place.
     let late = revoking(&known, 2, &[7]);
     let moved = home.advance(&[step], Some(&head(&second, 4, "ben")), NOW).unwrap();

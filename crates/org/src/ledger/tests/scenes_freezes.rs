@@ -58,7 +58,7 @@ fn a_way_out_is_a_recovery_like_any_other_to_who_saw_no_rivals() {
 #[test]
 fn a_set_that_names_fewer_rivals_than_there_are_leads_nowhere() {
     let (org, mut home, [one, other]) = raced(&["ann", "bob", "cid"], &["ann", "bob", "dan"]);
-    let (third, all) = (org.later(2, 1, &["ann", "eve"]), org.later(3, 1, &["ann", "bob"]));
+    let (third, all) = (org.later(2, 1, &["ann", "bob", "eve"]), org.later(3, 1, &["ann", "bob"]));
     tell(&mut home, &org.succession(&org.set(), &third, org.first.digest(), &["bob"]), 12);
     for named in [&[&one][..], &[&one, &other], &[&third, &other]] {
         tell(&mut home, &org.agreed(named, &all, org.first.digest(), &["ann", "bob", "eve"]), 13);
@@ -83,6 +83,28 @@ fn a_set_that_all_rivals_signed_brings_no_removed_key_back() {
     assert!(frozen(&home, 11).is_some());
     tell(&mut home, &org.agreed(&[&one, &other], &all, head.digest(), &["ann"]), 12);
     assert_eq!(in_force(&home, 12).set, all);
+}
+
+/// Whoever followed one of them has seen its keys go; whoever is frozen must not be led elsewhere.
+#[test]
+fn a_set_that_all_rivals_signed_brings_back_no_key_that_one_of_them_removed() {
+    let (org, frozen_one, [one, other]) = raced(&["ann", "cid"], &["ann", "bob", "dan"]);
+    let mut followed = org.replica();
+    let step = |set, by| org.succession(&org.set(), set, org.first.digest(), &[by]);
+    tell(&mut followed, &step(&one, "ann"), 10);
+    tell(&mut followed, &step(&other, "bob"), 10 + DELAY + 1);
+    let (back, all) = (org.later(3, 1, &["ann", "bob"]), org.later(3, 1, &["ann", "dan"]));
+    let by = &["ann", "bob", "cid", "dan"];
+    let mut replicas = [frozen_one, followed];
+    for replica in &mut replicas {
+        tell(replica, &org.agreed(&[&one, &other], &back, org.first.digest(), by), 51);
+    }
+    assert!(frozen(&replicas[0], 51).is_some());
+    assert_eq!(in_force(&replicas[1], 51).set, one);
+    for replica in &mut replicas {
+        tell(replica, &org.agreed(&[&one, &other], &all, org.first.digest(), by), 52);
+        assert_eq!(in_force(replica, 52).set, all);
+    }
 }
 
 #[test]

@@ -64,8 +64,8 @@ impl History {
         }
         let judged = |replica: &Replica| {
             let ground = match replica.signers(now) {
-                Signers::InForce(in_force) => ground(replica.org, &in_force, &replica.heads),
-                Signers::Frozen(frozen) => frozen_ground(replica.org, &frozen, &replica.heads),
+                Signers::InForce(in_force) => ground(replica.org, &in_force, &replica.heads, &replica.sets()),
+                Signers::Frozen(frozen) => frozen_ground(replica.org, &frozen, &replica.heads, &replica.sets()),
             };
             (replica.fold(&ground), ground)
         };
