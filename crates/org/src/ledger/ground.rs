@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use identity::envelope::Envelope;
-use identity::head::{BadHead, Head, MOST_PREVIOUS, Mandate, Revocations, SignedHead, TrustLine};
+use identity::bundle::Domain;
+use identity::head::{BadHead, Head, MOST_PREVIOUS, Mandate, Revocations, SignedHead, TrustLine, TrustState};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::signers::SignerSet;
@@ -206,11 +207,20 @@ impl Ground {
     }
 }
 
-/// A rival retires roots and adds none; only where its retirements cannot stand alone, what takes their place comes too.
+/// A rival retires roots and adds none; only in a domain in which nothing would be left, what it has in use there takes their
+/// place.
 pub(super) fn taken_away(lines: &[TrustLine], told: &[TrustLine]) -> Vec<TrustLine> {
-    let heeded = trust::heed(lines, told, false);
-    let retires = |line: &&TrustLine| !line.state.is_trusted() && lines.iter().any(|it| it.is_same(line));
-    let all =
-        told.iter().filter(retires).all(|line| heeded.iter().any(|it| it.is_same(line) && it.state == line.state));
-    if all { heeded } else { trust::heed(lines, told, true) }
+    [Domain::Endpoint, Domain::Identity].into_iter().fold(lines.to_vec(), |lines, domain| {
+        let is_known = |line: &TrustLine| lines.iter().any(|it| it.is_same(line));
+        let told: Vec<TrustLine> = trust::of(told, domain);
+        let heeded = trust::heed(&lines, &told, false);
+        let retires = |line: &&TrustLine| !line.state.is_trusted() && is_known(line);
+        let is_heeded = |line: &TrustLine| heeded.iter().any(|it| it.is_same(line) && it.state == line.state);
+        if told.iter().filter(retires).all(is_heeded) {
+            return heeded;
+        }
+        let needed = |line: &TrustLine| is_known(line) || line.state == TrustState::Active;
+        let needed: Vec<TrustLine> = told.into_iter().filter(needed).collect();
+        trust::heed(&lines, &needed, true)
+    })
 }

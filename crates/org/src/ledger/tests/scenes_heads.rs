@@ -117,6 +117,36 @@ fn a_rival_that_retires_a_root_is_heeded_at_once() {
     assert_eq!(states, [TrustState::Retired, TrustState::Active]);
 }
 
+/// A rotation that was abandoned, and is released late: the roots that it retires are gone, and nothing comes of it but what
+/// has to take their place.
+#[test]
+fn a_rival_that_retires_every_root_of_one_domain_brings_no_more_than_the_one_in_use_there() {
+    let org = Org::new(1, &["ann", "bob"]);
+    let line = |domain, version, n, state| TrustLine::new(domain, version, Digest([n; 32]), state);
+    let first = [line(Domain::Endpoint, 1, 1, TrustState::Active), line(Domain::Identity, 1, 2, TrustState::Active)];
+    let two = org.forged(&org.first, &["ann"], |head, _| (head.version, head.trust) = (2, first.to_vec()));
+    let mut home = org.replica();
+    hear(&mut home, &two, 1);
+    publish(&org, &mut home, (1, &["ann"]), &Wish::default());
+    publish(&org, &mut home, (1, &["ann"]), &Wish::default());
+    let told = vec![
+        line(Domain::Endpoint, 1, 1, TrustState::Retired),
+        line(Domain::Endpoint, 2, 3, TrustState::Active),
+        line(Domain::Endpoint, 3, 4, TrustState::Staged),
+        line(Domain::Identity, 1, 2, TrustState::Grace),
+        line(Domain::Identity, 2, 5, TrustState::Active),
+    ];
+    let rival = org.forged(&two, &["bob"], |head, _| (head.version, head.trust) = (3, told));
+    hear(&mut home, &rival, 2);
+    let mut lines = home.ground(day(2)).unwrap().trust();
+    lines.sort_by_key(|line| (line.domain, line.version));
+    let rows: Vec<_> = lines.iter().map(|line| (line.domain, line.version, line.state)).collect();
+    let endpoint = [(Domain::Endpoint, 1, TrustState::Retired), (Domain::Endpoint, 2, TrustState::Active)];
+    assert_eq!(rows[..2], endpoint);
+    assert_eq!(rows[2].0, Domain::Identity);
+    assert_eq!((rows.len(), rows[2].1), (3, 1), "no identity root comes with it: {rows:?}");
+}
+
 #[test]
 fn a_revocation_that_only_an_unreached_head_of_a_former_set_tells_is_the_same_for_all_whenever_they_saw_it() {
     let org = Org::new(1, &["ann", "bob"]);
