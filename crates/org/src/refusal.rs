@@ -64,6 +64,8 @@ pub enum Refusal {
     Suspended { by: SignerName, until: Timestamp },
     #[error("this machine's admission waits for an operator's approval")]
     Waiting,
+    #[error("the name `{name}` changes hands with the operators' next head, and not before")]
+    ChangesHands { name: NodeName },
     #[error("this gateway does not know such an admission")]
     NotAdmitted,
     #[error("the machine was away for over a year: it must join again")]
@@ -203,8 +205,9 @@ impl Refusal {
                 "an operator looks at what may be missing, then has it begin another chain: freehold gateway reopen NAME",
             ),
             Self::NotAnOperator => Some("run this where a current signer's key is, or name it with --home"),
-            Self::Waiting
-            | Self::NoChallenge
+            Self::Waiting => Some("an operator sees why, and lets it stay: freehold node waiting"),
+            Self::ChangesHands { .. } => Some("an operator publishes one: freehold refresh; then run this again"),
+            Self::NoChallenge
             | Self::BadRequest
             | Self::BadBinding
             | Self::NotPlaced { .. }
@@ -259,6 +262,7 @@ impl Refusal {
             Self::TooManyAttempts { .. }
             | Self::Busy { .. }
             | Self::Waiting
+            | Self::ChangesHands { .. }
             | Self::AwaitingApproval { .. }
             | Self::Suspended { .. }
             | Self::NoMandate

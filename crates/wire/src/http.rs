@@ -86,7 +86,7 @@ const fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::NameOfAnother { .. }
         | Refusal::CounterConflict { .. }
         | Refusal::LedgerRefuses { .. } => StatusCode::CONFLICT,
-        Refusal::Waiting | Refusal::AwaitingApproval { .. } => StatusCode::ACCEPTED,
+        Refusal::Waiting | Refusal::ChangesHands { .. } | Refusal::AwaitingApproval { .. } => StatusCode::ACCEPTED,
         Refusal::InviteUnknown { .. }
         | Refusal::InviteRevoked
         | Refusal::InviteOutdated

@@ -13,7 +13,7 @@ use crate::gateway::Gateway;
 impl Gateway {
     pub fn waits(&self, state: &State, member: &MemberRecord, now: Timestamp) -> Refusal {
         let (key, name) = (member.claim().node_key, &member.claim().name);
-        state.alarm(member).map_or(Refusal::Waiting, |why| self.shout(key, name, why, now))
+        state.alarm(member).map_or_else(|| state.waits(member), |why| self.shout(key, name, why, now))
     }
 
     /// Two keys use one name: this one is refused, and operators look at it.

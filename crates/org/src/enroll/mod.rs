@@ -122,7 +122,7 @@ fn again<'a>(
     }
     match state.standing(member) {
         Standing::Revoked => Err(Refusal::KeyRevoked),
-        Standing::Waiting => Err(Refusal::Waiting),
+        Standing::Waiting => Err(state.waits(member)),
         Standing::Issued | Standing::Member => Ok(EnrollOutcome::Again { key, member, invite: record }),
     }
 }
@@ -172,7 +172,7 @@ fn check_replaced(state: &State, claim: &Claim) -> Result<(), Refusal> {
     match state.standing(member) {
         Standing::Revoked if member.left => Err(Refusal::KeyLeft),
         Standing::Revoked => Err(Refusal::KeyRevoked),
-        Standing::Waiting => Err(Refusal::Waiting),
+        Standing::Waiting => Err(state.waits(member)),
         Standing::Issued | Standing::Member => Ok(()),
     }
 }

@@ -116,7 +116,7 @@ pub fn member_behind<'a>(state: &'a State, node_key: &PublicKey, node: &NodeName
 pub fn check_standing(state: &State, member: &MemberRecord) -> Result<(), Refusal> {
     match state.standing(member) {
         Standing::Issued | Standing::Member => Ok(()),
-        Standing::Waiting => Err(Refusal::Waiting),
+        Standing::Waiting => Err(state.waits(member)),
         Standing::Revoked if member.left => Err(Refusal::KeyLeft),
         Standing::Revoked => Err(Refusal::KeyRevoked),
     }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use identity::envelope::Envelope;
 use identity::bundle::Domain;
+use identity::envelope::Envelope;
 use identity::head::{BadHead, Head, MOST_PREVIOUS, Mandate, Revocations, SignedHead, TrustLine, TrustState};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;

@@ -116,6 +116,7 @@ pub enum Unseen {
     Chain,
     Uses,
     Denials,
+    Departure,
     OtherNames,
 }
 
@@ -253,6 +254,9 @@ fn invited(shown: Shown<'_>, head: &Head, ground: &Ground, facts: &dyn Facts) ->
         return Err(NotMember::OtherEvidence);
     }
     let mut unseen = BTreeSet::new();
+    if facts.has_left(shown.key) == Fact::Unknown {
+        unseen.insert(Unseen::Departure);
+    }
     match facts.name_of(shown.key) {
         Fact::Known(Some(name)) if name != *shown.name => return Err(NotMember::ListedAs(name)),
         Fact::Known(_) => {}
@@ -296,8 +300,8 @@ fn check_approved(
 ) -> Result<(), NotMember> {
     match facts.is_denied(evidence.claimed) {
         Fact::Known(true) => return Err(NotMember::Denied),
-        Fact::Unknown if invite.approval == Approval::Human => drop(unseen.insert(Unseen::Denials)),
-        Fact::Known(false) | Fact::Unknown => {}
+        Fact::Unknown => drop(unseen.insert(Unseen::Denials)),
+        Fact::Known(false) => {}
     }
     match invite.approval {
         Approval::None => Ok(()),

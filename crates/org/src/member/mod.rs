@@ -54,11 +54,21 @@ impl State {
         counting.is_some_and(|it| it.member.is_meant())
     }
 
-    /// Two keys use the name of a machine that waits: a person must look. An heir waits for the next head alone.
+    /// Two keys use the name of a machine that waits: a person must look.
     pub fn alarm<'m>(&self, member: &'m MemberRecord) -> Option<&'m NotMember> {
         let Some(Why::Judged(why)) = &member.why else { return None };
+        Some(why).filter(|why| why.is_alarm() && !self.is_heir(member))
+    }
+
+    /// What a machine is told that waits.
+    pub fn waits(&self, member: &MemberRecord) -> Refusal {
+        let name = &member.claim().name;
+        if self.is_heir(member) { Refusal::ChangesHands { name: name.clone() } } else { Refusal::Waiting }
+    }
+
+    /// It waits for the next head alone.
+    fn is_heir(&self, member: &MemberRecord) -> bool {
         let (name, key) = (&member.claim().name, member.claim().node_key.digest());
-        let heir = self.judged.fold.handed.get(name).is_some_and(|heir| heir.key == key);
-        Some(why).filter(|why| why.is_alarm() && !heir)
+        self.judged.fold.handed.get(name).is_some_and(|heir| heir.key == key)
     }
 }

@@ -25,7 +25,10 @@ fn the_old_key_keeps_the_name_and_is_over() {
     let code = place.code(&["--uses", "5"]);
     refused(&place.join("web-1", &code), "the name `web-1` belongs to another machine");
     // A listed name changes hands with the next head, not before.
-    refused(&place.node("web-1", &["join", "--name", "web-1", "--old-key", &key], &code), "waits for an operator");
+    refused(
+        &place.node("web-1", &["join", "--name", "web-1", "--old-key", &key], &code),
+        "`web-1` changes hands with the operators' next head",
+    );
     succeeded(&place.freehold(&["refresh"]));
     succeeded(&place.node("web-1", &["join", "--name", "web-1", "--old-key", &key], &code));
     // Both stand under the name, and may have come in one second.

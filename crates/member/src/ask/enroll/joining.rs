@@ -76,9 +76,11 @@ impl From<&Refusal> for No {
             | Refusal::HeadStale { .. }
             | Refusal::LedgerBehind
             | Refusal::Restored => Self::NotHere,
-            Refusal::Busy { .. } | Refusal::Failed { .. } | Refusal::Waiting | Refusal::AwaitingApproval { .. } => {
-                Self::Unclear
-            }
+            Refusal::Busy { .. }
+            | Refusal::Failed { .. }
+            | Refusal::Waiting
+            | Refusal::ChangesHands { .. }
+            | Refusal::AwaitingApproval { .. } => Self::Unclear,
             _ => Self::Clear,
         }
     }

@@ -301,7 +301,7 @@ fn a_peer_that_holds_no_chains_says_what_it_did_not_see() {
         let place = MapPlace::NoLeaf { by };
         judge(Shown { name: &name, key: key("k1"), place, evidence: Some(&evidence) }, &ground, facts)
     };
-    let unseen = [Unseen::Chain, Unseen::Uses, Unseen::OtherNames].into();
+    let unseen = [Unseen::Chain, Unseen::Uses, Unseen::Denials, Unseen::Departure, Unseen::OtherNames].into();
     assert_eq!(asked(next.digest(), &Peer { pinned: None }), Ok(Member::Invited { meant: true, unseen }));
     assert_eq!(asked(org.first.digest(), &Peer { pinned: None }), Err(NotMember::TooOld));
     let pinned = asked(next.digest(), &Peer { pinned: Some(key("k2")) }).unwrap_err();
