@@ -118,6 +118,20 @@ fn no_file_outgrows_its_name() {
     }
 }
 
+/// Five walks run at once, beside whatever the machine runs: a node that is declared at a port listens there or is not well.
+#[test]
+fn no_walk_declares_a_node_at_a_port_that_others_may_have() {
+    let bare = |rest: &str| {
+        let at = rest.trim_start_matches(['\\', '"', '\'']).strip_prefix("127.0.0.1:");
+        at.is_some_and(|port| port.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    for file in ["trials/src", "trials/tests"].iter().flat_map(|at| sources(&root().join(at))) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let declared = text.split("address: ").skip(1).find(|rest| bare(rest)).map(|rest| rest.lines().next());
+        assert_eq!(declared, None, "`{}`: take the port from a `Claim`, as `Place::write_fleet` does", file.display());
+    }
+}
+
 pub(crate) fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
     below(folder, "rs")
 }

@@ -144,7 +144,7 @@ fn a_service_that_the_head_no_longer_places_does_not_keep_others_from_their_cert
     let _agent = place.agent("web-1");
     let fleet = |node: &str, more: &str| {
         format!(
-            "nodes:\n  quay:\n    address: \"127.0.0.1:7444\"\n    relay: true\n  web-1:\n{node}services:\n{more}  zz:\n    \
+            "nodes:\n  quay:\n    address: \"@PEERS@\"\n    relay: true\n  web-1:\n{node}services:\n{more}  zz:\n    \
              at: web-1\n    addr: 127.0.0.1:8081\n    groups: pages\n"
         )
     };

@@ -105,7 +105,6 @@ impl World {
         let cast = Cast::of(seed);
         let (two, phrases) = Two::with_phrases(&cast.founding());
         let place = &two.place;
-        std::fs::create_dir(place.path("fleet")).unwrap();
         let laptop = Some(serve(place));
         place.joined("vps");
         two.request();
@@ -301,13 +300,13 @@ impl World {
 users: {{ann: {{roles: operator, nodes: laptop}}}}
 roles: {{operator: {{allow: pages}}}}
 groups: [pages]
-nodes: {{laptop: {{address: \"127.0.0.1:7444\", relay: true}}}}
+nodes: {{laptop: {{address: \"@PEERS@\", relay: true}}}}
 classes: {{web: {{match: web-*, files: {{motd: {{content: \"day {}\"}}}}}}}}
 services: {{wiki: {{at: laptop, addr: \"127.0.0.1:8080\", groups: pages}}}}
 ",
             self.fleets
         );
-        std::fs::write(self.place().path("fleet/fleet.yaml"), fleet).unwrap();
+        self.place().write_fleet(&fleet);
         self.at_home(&["publish", "--yes", "--no-wait"]);
     }
 

@@ -24,7 +24,6 @@ pub struct Scene {
 impl Scene {
     pub fn new(members: &[&str]) -> (Self, Running) {
         let place = Place::founded(&["--node", "quay"]);
-        std::fs::create_dir(place.path("fleet")).unwrap();
         let gateway = place.serve();
         for member in members {
             place.joined(member);
@@ -46,12 +45,12 @@ users: {{ann: {{roles: operator, nodes: quay}}}}
 roles: {{operator: {{allow: pages}}}}
 groups: [pages]
 nodes:
-  quay: {{address: \"127.0.0.1:7444\", relay: true}}
+  quay: {{address: \"@PEERS@\", relay: true}}
 classes: {{web: {{match: web-*, {web}}}}}
 services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
 "
         );
-        std::fs::write(self.place.path("fleet/fleet.yaml"), text).unwrap();
+        self.place.write_fleet(&text);
     }
 
     pub fn until_settled(&self, node: &str, head: u64) {

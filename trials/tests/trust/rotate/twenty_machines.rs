@@ -80,7 +80,6 @@ impl Twenty {
 
     /// Nobody waits five minutes for one that goes back.
     fn shorten_the_trials_of_shut(&self) {
-        fs::create_dir(self.place.path("fleet")).unwrap();
         let id = self.place.facts(&["org", "list"])[0]["org_id"].clone();
         let fleet = format!(
             "org: {{name: harbor, id: {id}}}
@@ -88,12 +87,12 @@ users: {{ann: {{roles: operator, nodes: quay}}}}
 roles: {{operator: {{allow: pages}}}}
 groups: [pages]
 nodes:
-  quay: {{address: \"127.0.0.1:7444\", relay: true}}
+  quay: {{address: \"@PEERS@\", relay: true}}
   shut: {{apply: {{deadline: 8s}}}}
 services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
 "
         );
-        fs::write(self.place.path("fleet/fleet.yaml"), fleet).unwrap();
+        self.place.write_fleet(&fleet);
         let head = self.place.facts(&["publish", "--yes", "--no-wait"])["head"].clone();
         until("`shut` has settled", || {
             let applied = self.place.status("shut")["applied"].clone();
