@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use trials::caller::{Caller, address};
-use trials::machine::{Door, Machine};
-use trials::meter;
+use trials::load::caller::{Caller, address};
+use trials::load::machine::{Door, Machine};
+use trials::load::meter;
 use trials::place::{Place, Running, succeeded, until};
 
 const AGENTS: usize = 5;

@@ -27,10 +27,10 @@ use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::ledger::fold::Leaves;
 use org::ledger::replica::Replica;
 use serde::Serialize;
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
+use trials::load::{machine, meter};
 use trials::place::{Place, succeeded};
-use trials::thief::Thief;
-use trials::{machine, meter};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

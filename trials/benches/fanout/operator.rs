@@ -12,11 +12,11 @@ use identity::text::Bytes;
 use manifest::compile::{Compiled, MemberKnown};
 use org::refusal::Refusal;
 use org::state::{MemberRecord, Standing};
-use trials::caller::{Caller, address};
-use trials::intruder::Intruder;
-use trials::machine::Door;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::{Thief, signed_call};
+use trials::load::caller::{Caller, address};
+use trials::load::machine::Door;
 use trials::place::Place;
-use trials::thief::{Thief, signed_call};
 use wire::control::{BYTES_PER_CALL, Call, ControlAnswer, DIGESTS_PER_CALL, Survey};
 use wire::permit::Ask;
 

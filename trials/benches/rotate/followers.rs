@@ -9,13 +9,13 @@ use org::report::TrustTold;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use trials::caller::address;
-use trials::follower::Event;
-use trials::machine::{AT_ONCE, Door, join_all};
+use trials::attack::thief::Thief;
+use trials::load::caller::address;
+use trials::load::follower::Event;
+use trials::load::machine::{AT_ONCE, Door, join_all};
+use trials::load::rooted::{Habits, Rooted};
+use trials::load::taken::fetch;
 use trials::place::Place;
-use trials::rooted::{Habits, Rooted};
-use trials::taken::fetch;
-use trials::thief::Thief;
 use wire::trust::Trust;
 
 /// If nobody says anything for so long, those who are missing are counted as lost.

@@ -6,7 +6,7 @@ use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
-use trials::meter;
+use trials::load::meter;
 use trials::place::Running;
 
 use crate::hold::Held;

@@ -7,10 +7,10 @@ use identity::head::Recorded;
 use identity::id::Digest;
 use identity::principal::NodeName;
 use org::ledger::entry::{Action, SignedEntry, Stamp};
+use trials::attack::intruder::Intruder;
+use trials::client::joiner::Joiner;
 use trials::faults::Clock;
-use trials::intruder::Intruder;
-use trials::joiner::Joiner;
-use trials::meter;
+use trials::load::meter;
 use trials::place::{ended, refused, stderr, stdout, succeeded, text, until};
 
 use super::Two;

@@ -12,10 +12,10 @@ use identity::signers::{Recovery, SignerSet};
 use identity::time::Seconds;
 use org::ledger::entry::{Action, SignedEntry};
 use org::ledger::replica::carried;
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::signed_call;
+use trials::client::stranger::Dial;
 use trials::place::{Place, Running, json, stderr, succeeded, text, until};
-use trials::stranger::Dial;
-use trials::thief::signed_call;
 use wire::control::Call;
 use wire::permit::Ask;
 

@@ -74,7 +74,7 @@ impl Scene {
 
     /// The head in force, as the operator's home knows it.
     pub fn head(&self) -> identity::head::Head {
-        trials::thief::Thief::of(&self.place).known().head.head
+        trials::attack::thief::Thief::of(&self.place).known().head.head
     }
 }
 

@@ -12,9 +12,9 @@ use identity::key::{PublicKey, Sign as _};
 use identity::principal::NodeName;
 use member::store::scope::Scope;
 use serde_json::Value;
+use trials::attack::thief::Thief;
 use trials::dice::Dice;
 use trials::place::{Place, Running, stderr, succeeded, text, until};
-use trials::thief::Thief;
 
 use super::deeds::Deed;
 use super::forge::{Hand, key_of};
@@ -138,7 +138,7 @@ impl World {
         two.settle();
         assert_eq!(vps.stop(), Some(0));
         let org = thief.known().org();
-        let voice = trials::intruder::Intruder::at(place.scope("vps").join("gateway")).voice();
+        let voice = trials::attack::intruder::Intruder::at(place.scope("vps").join("gateway")).voice();
         let mandates = thief.known().head.head.mandates;
         let (voices, vps) = (mandates.iter().map(|mandate| mandate.voice).collect(), voice.public());
         let mut asked = thief.known().head.head.revocations;

@@ -14,10 +14,10 @@ use org::invite::approve::{Decision, Verdict};
 use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use org::ledger::entry::Action;
 use org::suspend::Suspension;
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
+use trials::client::stranger::Dial;
 use trials::place::{Place, succeeded, text};
-use trials::stranger::Dial;
-use trials::thief::Thief;
 use wire::control::Call;
 
 use super::Scene;
@@ -288,7 +288,7 @@ fn the_head_never_goes_back_and_never_forgets() {
     let desk = Desk::new();
     let place = &desk.scene.place;
     let code = place.code(&[]);
-    trials::joiner::Joiner::join(&code, "web-1", place.port);
+    trials::client::joiner::Joiner::join(&code, "web-1", place.port);
     let first = desk.thief.known().head_envelope;
     succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
     let (before, written) = (desk.scene.truth(), desk.written());

@@ -1,8 +1,8 @@
 //! Whoever claims a host name, from a network: of low assurance for ever.
 
-use trials::joiner::{Ground, Joiner, prove};
+use trials::client::joiner::{Ground, Joiner, prove};
+use trials::client::stranger::Dial;
 use trials::place::{Place, ended, refused, stderr, succeeded, text};
-use trials::stranger::Dial;
 use wire::permit::Ask;
 
 use crate::publishing::Scene;

@@ -12,7 +12,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use org::report::Report;
 use serde_json::Value;
-use trials::liar::{Liar, Lie, Loot, Told};
+use trials::attack::liar::{Liar, Lie, Loot, Told};
 use trials::place::{Place, Running, until};
 use wire::control::{Call, ControlAnswer};
 
@@ -92,8 +92,8 @@ services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
 
     /// What the real gateway has of a node's reports, checked.
     pub fn report(&self, node: &str) -> Option<Report> {
-        let thief = trials::thief::Thief::of(&self.place);
-        let mut line = trials::stranger::Dial::to(self.place.port).line();
+        let thief = trials::attack::thief::Thief::of(&self.place);
+        let mut line = trials::client::stranger::Dial::to(self.place.port).line();
         let body = thief.call(&mut line, &Call::Reports { after: 0 }).body;
         let Ok(ControlAnswer::Reports { reports, .. }) = serde_json::from_value(body) else { panic!("no reports") };
         let opened = reports.iter().map(|view| open(&thief.known(), &view.report));

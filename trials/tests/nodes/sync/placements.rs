@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use identity::certificate;
 use identity::principal::Principal;
 use identity::time::Timestamp;
-use trials::joiner::{Ground, Joiner};
+use trials::client::joiner::{Ground, Joiner};
+use trials::client::stranger::Dial;
 use trials::place::{Place, below};
-use trials::stranger::Dial;
 use wire::enroll::{Issued, RenewRequest};
 use wire::permit::Ask;
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use trials::door::Door;
 use trials::faults::{Clock, SmallDisk};
+use trials::network::door::Door;
 use trials::place::{Place, Running, ended, openssl, output, stderr, succeeded, text, until};
 
 use super::{adoption, agent, in_force, is, last_seen, log_of, names, started, states, trust};

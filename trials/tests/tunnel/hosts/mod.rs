@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use trials::lan::Lan;
+use trials::network::lan::Lan;
 use trials::place::{Place, Running, json, output, stdout, succeeded, text, until};
 
 use crate::tunnel::services::{PAGE, Wiki};

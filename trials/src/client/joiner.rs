@@ -21,7 +21,7 @@ use wire::enroll::{Challenge, EnrollRequest, Issued, RenewRequest, ReturnRequest
 use wire::permit::Ask;
 use wire::sync::CheckIn;
 
-use crate::stranger::{Dial, Line, Own, Reply};
+use crate::client::stranger::{Dial, Line, Own, Reply};
 
 #[derive(Debug)]
 pub struct Joiner {

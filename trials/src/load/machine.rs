@@ -23,10 +23,10 @@ use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn};
 use wire::tls::OwnSvid;
 
-use crate::caller::{Caller, address};
-use crate::joiner::{Ground, Joiner, prove};
+use crate::client::joiner::{Ground, Joiner, prove};
+use crate::client::stranger::Dial;
+use crate::load::caller::{Caller, address};
 use crate::place::Place;
-use crate::stranger::Dial;
 
 /// Where to call, and how a stranger does it.
 #[derive(Debug, Clone)]
