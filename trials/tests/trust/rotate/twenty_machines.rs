@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use trials::faults::{Clock, SmallDisk};
-use trials::network::door::Door;
+use trials::network::forwarder::Forwarder;
 use trials::place::{Place, Running, ended, openssl, output, stderr, succeeded, text, until};
 
 use super::{adoption, agent, in_force, is, last_seen, log_of, names, started, states, trust};
@@ -25,8 +25,8 @@ struct Twenty {
     agents: BTreeMap<&'static str, Running>,
     _gateway: Running,
     /// The only ways of `killed` and of `shut`.
-    killed: Door,
-    shut: Door,
+    killed: Forwarder,
+    shut: Forwarder,
     /// The disk of `full`.
     disk: SmallDisk,
     /// The clock of `web-01`.
@@ -51,7 +51,7 @@ impl Twenty {
                 });
             }
         });
-        let (killed, shut) = (Door::to(place.port), Door::to(place.port));
+        let (killed, shut) = (Forwarder::to(place.port), Forwarder::to(place.port));
         let clock = Clock::new(place.path("clock"));
         let mut twenty = Self { agents: BTreeMap::new(), _gateway: gateway, killed, shut, disk, clock, place };
         for node in &all {
