@@ -72,6 +72,13 @@ fn nobody_links_what_can_found() {
 }
 
 #[test]
+fn nobody_links_what_is_for_tests() {
+    for (name, uses) in dependencies().into_iter().filter(|(name, _)| name != "trials") {
+        assert!(!uses.contains("testorg") && !uses.contains("trials"), "`{name}` links what is for tests");
+    }
+}
+
+#[test]
 fn only_the_program_for_tokens_loads_foreign_code() {
     for (name, uses) in dependencies() {
         assert!(!uses.contains("token"), "`{name}` links `token`");
