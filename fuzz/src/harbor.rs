@@ -6,16 +6,17 @@ use std::sync::LazyLock;
 use identity::bundle::{Bundle, BundleBody, Identity};
 use identity::envelope::{Envelope, Payload};
 use identity::head::{Cause, Head, Mandate, Revocations};
-use identity::id::{Correlation, InviteId, KeyId};
-use identity::principal::{NodeName, PrincipalKind};
-use identity::signers::{Quorum, Signer, SignerSet};
-use identity::text::Bytes;
+use identity::id::{Correlation, InviteId};
+use identity::principal::PrincipalKind;
+use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use org::founding::{Founding, FoundingRecord};
 use org::invite::admission::{Claim, ClaimAuthority, Leave, SealKey};
 use org::invite::{Approval, Invite, InviteKind, Right, Uses};
 use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::state::State;
+use testorg::node;
+pub use testorg::quorum_of as quorum;
 
 use crate::cast::{self, GATEWAYS, NOW, SIGNERS, ed, node_key, public};
 
@@ -35,61 +36,29 @@ pub struct Harbor {
 
 pub static HARBOR: LazyLock<Harbor> = LazyLock::new(Harbor::found);
 
-fn node(name: &str) -> NodeName {
-    name.parse().expect("a name")
-}
-
-pub fn quorum(threshold: usize, names: &[&str]) -> Quorum {
-    let signer = |name: &&str| Signer { name: name.parse().expect("a name"), key: public(name) };
-    Quorum::new(threshold, names.iter().map(signer).collect()).expect("can be met")
-}
-
 pub fn founding_record() -> FoundingRecord {
-    FoundingRecord {
-        name: "harbor".parse().expect("a name"),
-        founded_at: NOW,
-        identity_root: Bytes(vec![1]),
-        endpoint_root: Bytes(vec![2]),
-        signers: quorum(2, &SIGNERS),
-        recovery: quorum(1, &["safe"]),
-        recovery_delay: Seconds::DAY,
-    }
+    testorg::record(quorum(2, &SIGNERS))
 }
 
 fn mandate(gateway: &str) -> Mandate {
     Mandate {
-        gateway: node(gateway),
-        voice: public(gateway),
-        identity_issuer: KeyId([1; 32]),
-        endpoint_issuer: KeyId([2; 32]),
         hosts: vec!["gw.example".parse().expect("a host"), "10.0.0.1".parse().expect("a host")],
         kinds: BTreeSet::from([PrincipalKind::Node]),
         names: vec!["web-*".parse().expect("a pattern"), "db".parse().expect("a pattern")],
-        svid_ttl: Seconds::DAY,
         not_before: NOW,
         not_after: NOW + Seconds::DAY.times(90),
-        addresses: Vec::new(),
+        ..testorg::mandate(gateway)
     }
 }
 
 pub fn head(version: u64, signers: &SignerSet, revocations: Revocations) -> Head {
     Head {
         version,
-        reverts: None,
         cause: if version == 1 { Cause::Founding } else { Cause::Refresh },
-        issued_at: NOW,
         fresh_until: NOW + Seconds::DAY.times(30),
-        members: None,
-        previous: Vec::new(),
-        recent: Vec::new(),
-        record: std::collections::BTreeMap::new(),
         mandates: GATEWAYS.map(mandate).to_vec(),
-        placements: Vec::new(),
         revocations,
-        trust: Vec::new(),
-        signers: signers.as_ref(),
-        release: None,
-        fleet: None,
+        ..testorg::first_head(signers.as_ref())
     }
 }
 
@@ -101,23 +70,13 @@ pub fn bundle() -> BundleBody {
 pub fn invite(id: InviteId, uses: [u32; 2]) -> Invite {
     let right = |(gateway, uses)| Right { gateway: node(gateway), voice: public(gateway), uses: Uses::Limited(uses) };
     Invite {
-        id,
         label: "rack 3".to_owned(),
-        signers: 1,
-        kind: InviteKind::Token,
-        key: Some(public("invite-1")),
         rights: GATEWAYS.into_iter().zip(uses).map(right).collect(),
-        created_at: NOW,
-        expires_at: NOW + Seconds::DAY,
         names: vec!["web-*".parse().expect("a pattern")],
-        hosts: Vec::new(),
         networks: vec!["10.0.0.0/8".parse().expect("a network")],
         labels: BTreeSet::from(["rack=3".parse().expect("a label")]),
         roles: BTreeSet::from(["backup".parse().expect("a name")]),
-        approval: Approval::None,
-        approvers: 1,
-        files: BTreeSet::new(),
-        root: None,
+        ..testorg::invite(id, public("invite-1"))
     }
 }
 
@@ -135,17 +94,8 @@ pub fn machine() -> Invite {
 }
 
 pub fn claim(n: u8, name: &str) -> Claim {
-    Claim {
-        authority: ClaimAuthority::Invite(INVITE),
-        node_key: public(&format!("node-{n}")),
-        seal_key: SealKey([n; 32]),
-        name: node(name),
-        labels: BTreeSet::from(["rack=3".parse().expect("a label")]),
-        roles: BTreeSet::new(),
-        host: None,
-        replaces: None,
-        until: None,
-    }
+    let claim = testorg::claim(ClaimAuthority::Invite(INVITE), public(&format!("node-{n}")), name);
+    Claim { seal_key: SealKey([n; 32]), labels: BTreeSet::from(["rack=3".parse().expect("a label")]), ..claim }
 }
 
 /// The claim of a machine that fits the pattern.
@@ -156,10 +106,7 @@ pub fn low_claim(n: u8) -> Claim {
 
 impl Harbor {
     fn found() -> Self {
-        let mut founded = Envelope::seal(None, &founding_record()).expect("a record");
-        for name in SIGNERS {
-            founded.sign(&ed(name)).expect("a key");
-        }
+        let founded = testorg::sealed(None, &founding_record(), &SIGNERS);
         let founding = Founding::open(founded.clone()).expect("a founding");
         let mut harbor = Self { state: State::of(&founding), founding, log: Vec::new(), invite: founded, now: NOW };
         harbor.invite = harbor.sealed(&invite(INVITE, [2, 1]), &SIGNERS);

@@ -14,7 +14,7 @@ use manifest::source::{SourceFile, read};
 use manifest::stored::SCHEMA;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use trials::meter;
+use trials::load::meter;
 
 /// The least of so many runs: what the machine's other guests take is not ours.
 const RUNS: usize = 3;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use trials::caller::{Caller, address};
-use trials::machine::{Door, Machine};
-use trials::meter;
+use trials::load::caller::{Caller, address};
+use trials::load::machine::{Dialer, Machine};
+use trials::load::meter;
 use trials::place::{Place, Running, succeeded, until};
 
 const AGENTS: usize = 5;
@@ -133,16 +133,16 @@ fn at_rest(agents: &[Running], gateway: &Running, span: Duration) -> Vec<Rest> {
 fn connected(place: &Place, gateway: &Running, members: usize, span: Duration) -> (Rest, f64) {
     let code = place.code(&["--uses", "unlimited", "--ttl", "1h"]);
     let machines: Vec<Machine> = (0..members).map(|number| Machine::new(&code, &format!("m-{number}"))).collect();
-    let door = Door::new(place.port);
+    let dialer = Dialer::new(place.port);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     // Joined first, so that what a member takes by being known is not counted to its connection.
     let joined = runtime.block_on(each_of(machines, {
-        let door = door.clone();
+        let dialer = dialer.clone();
         move |number, machine| {
-            let door = door.clone();
+            let dialer = dialer.clone();
             async move {
-                let issued = machine.join(&mut door.open(address(number)).await).await;
-                drop(machine.come_back(door.port, address(number), &issued).await);
+                let issued = machine.join(&mut dialer.open(address(number)).await).await;
+                drop(machine.come_back(dialer.port, address(number), &issued).await);
                 (machine, issued)
             }
         }
@@ -151,7 +151,7 @@ fn connected(place: &Place, gateway: &Running, members: usize, span: Duration) -
     std::thread::sleep(Duration::from_secs(2));
     let alone = meter::private(pid);
     let lines: Vec<Caller> = runtime.block_on(each_of(joined, move |number, (machine, issued)| async move {
-        machine.come_back(door.port, address(number), &issued).await
+        machine.come_back(dialer.port, address(number), &issued).await
     }));
     std::thread::sleep(Duration::from_secs(2));
     let with_all = meter::private(pid);

@@ -7,7 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,16 +21,16 @@ use identity::members::{Leaf, Meant, MembersMap, NodeLeaf};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use ledger::store::Ledger;
-use org::invite::{Approval, Invite, InviteKind, Right, Uses};
+use org::invite::{Invite, Right, Uses};
 use org::ledger::draft::{Wish, draft};
 use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::ledger::fold::Leaves;
 use org::ledger::replica::Replica;
 use serde::Serialize;
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
+use trials::load::{machine, meter};
 use trials::place::{Place, succeeded};
-use trials::thief::Thief;
-use trials::{machine, meter};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -191,25 +191,9 @@ fn place_head(thief: &Thief, replica: &mut Replica, head: &mut Head, leaves: &Le
 }
 
 fn invite(nth: u64, signers: u64, (created_at, expires_at): (Timestamp, Timestamp), voice: PublicKey) -> Invite {
-    Invite {
-        id: InviteId(u128::from(nth).to_be_bytes()),
-        label: String::new(),
-        signers,
-        kind: InviteKind::Token,
-        key: Some(EdKey::from_seed(&[7; 32]).public()),
-        rights: vec![Right { gateway: "quay".parse().unwrap(), voice, uses: Uses::Unlimited }],
-        created_at,
-        expires_at,
-        names: vec!["n-*".parse().unwrap()],
-        hosts: Vec::new(),
-        networks: Vec::new(),
-        labels: BTreeSet::new(),
-        roles: BTreeSet::new(),
-        approval: Approval::None,
-        approvers: 1,
-        files: BTreeSet::new(),
-        root: None,
-    }
+    let invite = testorg::invite(InviteId(u128::from(nth).to_be_bytes()), EdKey::from_seed(&[7; 32]).public());
+    let right = Right { gateway: "quay".parse().unwrap(), voice, uses: Uses::Unlimited };
+    Invite { signers, rights: vec![right], created_at, expires_at, names: vec!["n-*".parse().unwrap()], ..invite }
 }
 
 /// Heads as operators would have signed them, one after the other, written by the gateway's own voice.

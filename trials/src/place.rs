@@ -16,12 +16,13 @@ use crate::port::Claim;
 const PATIENCE: Duration = Duration::from_secs(90);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A home of its own and a port that was free a moment ago.
+/// A home of its own and ports that were free a moment ago: the gateway's, and the one at which its own node is reached.
 #[derive(Debug)]
 pub struct Place {
     folder: TempDir,
     pub port: u16,
     _claim: Claim,
+    peers: Claim,
 }
 
 /// A running process; killed when dropped.
@@ -64,7 +65,7 @@ impl Place {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap_or_else(|why| panic!("no temporary folder: {why}"));
         let claim = Claim::new();
-        Self { folder, port: claim.port, _claim: claim }
+        Self { folder, port: claim.port, _claim: claim, peers: Claim::new() }
     }
 
     /// A founded org `harbor`, keys unprotected.
@@ -154,6 +155,14 @@ impl Place {
     /// The JSON that a command prints.
     pub fn facts(&self, words: &[&str]) -> Value {
         json(&self.freehold(&[words, &["--json"]].concat()))
+    }
+
+    /// Writes the fleet. `@PEERS@` in it is where other nodes reach the gateway's own, which listens there.
+    pub fn write_fleet(&self, text: &str) {
+        let folder = self.path("fleet");
+        let text = text.replace("@PEERS@", &self.peers.to_string());
+        let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join("fleet.yaml"), text));
+        written.unwrap_or_else(|why| panic!("no fleet: {why}"));
     }
 
     /// Starts the gateway and waits until it listens.

@@ -72,6 +72,13 @@ fn nobody_links_what_can_found() {
 }
 
 #[test]
+fn nobody_links_what_is_for_tests() {
+    for (name, uses) in dependencies().into_iter().filter(|(name, _)| name != "trials") {
+        assert!(!uses.contains("testorg") && !uses.contains("trials"), "`{name}` links what is for tests");
+    }
+}
+
+#[test]
 fn only_the_program_for_tokens_loads_foreign_code() {
     for (name, uses) in dependencies() {
         assert!(!uses.contains("token"), "`{name}` links `token`");
@@ -115,6 +122,20 @@ fn no_file_outgrows_its_name() {
     for file in sources(&root().join("crates")) {
         let lines = std::fs::read_to_string(&file).unwrap().lines().count();
         assert!(lines <= 500, "`{}` has {lines} lines: two names would serve the reader better", file.display());
+    }
+}
+
+/// Five walks run at once, beside whatever the machine runs: a node that is declared at a port listens there or is not well.
+#[test]
+fn no_walk_declares_a_node_at_a_port_that_others_may_have() {
+    let bare = |rest: &str| {
+        let at = rest.trim_start_matches(['\\', '"', '\'']).strip_prefix("127.0.0.1:");
+        at.is_some_and(|port| port.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    for file in ["trials/src", "trials/tests"].iter().flat_map(|at| sources(&root().join(at))) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let declared = text.split("address: ").skip(1).find(|rest| bare(rest)).map(|rest| rest.lines().next());
+        assert_eq!(declared, None, "`{}`: take the port from a `Claim`, as `Place::write_fleet` does", file.display());
     }
 }
 

@@ -220,11 +220,11 @@ pub fn may(fleet: &Fleet, who: &Who, what: &Name) -> Result<AccessAnswer, BadAcc
     let subject = who.find(fleet)?;
     let service = fleet.services.get(what).ok_or_else(|| BadAccessQuestion::NoService(what.clone()))?;
     let roles = roles_of(fleet, &subject);
-    let ways = roles.iter().flat_map(|held| {
-        held.groups.intersection(&service.groups).map(|group| AccessStep::Way {
+    let ways = roles.iter().flat_map(|binding| {
+        binding.groups.intersection(&service.groups).map(|group| AccessStep::Way {
             who: subject.clone(),
-            through_class: held.through.cloned(),
-            role: held.role.to_owned(),
+            through_class: binding.through.cloned(),
+            role: binding.role.to_owned(),
             group: group.clone(),
             service: what.clone(),
         })
@@ -245,40 +245,40 @@ pub fn may(fleet: &Fleet, who: &Who, what: &Name) -> Result<AccessAnswer, BadAcc
 }
 
 /// The role, if any, by which a stale head ends it.
-fn shut_out(who: &Subject, roles: &[Held<'_>], stale: &StaleSpec) -> Option<AccessStep> {
+fn shut_out(who: &Subject, roles: &[RoleBinding<'_>], stale: &StaleSpec) -> Option<AccessStep> {
     let named = |role: &str| match role {
         ROLE_NODE => stale.every_node,
         role => stale.roles.iter().any(|name| name.as_str() == role),
     };
-    let held = roles.iter().find(|held| named(held.role))?;
-    Some(AccessStep::UntilStale { who: who.clone(), role: held.role.to_owned(), margin: stale.margin })
+    let binding = roles.iter().find(|binding| named(binding.role))?;
+    Some(AccessStep::UntilStale { who: who.clone(), role: binding.role.to_owned(), margin: stale.margin })
 }
 
-fn missing(who: &Subject, roles: &[Held<'_>], service: &Name, groups: &BTreeSet<Name>) -> AccessStep {
+fn missing(who: &Subject, roles: &[RoleBinding<'_>], service: &Name, groups: &BTreeSet<Name>) -> AccessStep {
     if groups.is_empty() {
         return AccessStep::NoGroup { service: service.clone() };
     }
     if roles.is_empty() {
         return AccessStep::NoRole { who: who.clone() };
     }
-    let roles: BTreeSet<String> = roles.iter().map(|held| held.role.to_owned()).collect();
+    let roles: BTreeSet<String> = roles.iter().map(|binding| binding.role.to_owned()).collect();
     let (roles, groups) = (roles.into_iter().collect(), groups.iter().cloned().collect());
     AccessStep::NoWay { who: who.clone(), roles, service: service.clone(), groups }
 }
 
 /// A role that somebody has, and what it allows.
-struct Held<'a> {
+struct RoleBinding<'a> {
     role: &'a str,
     groups: &'a BTreeSet<Name>,
     through: Option<&'a Name>,
 }
 
-fn roles_of<'a>(fleet: &'a Fleet, who: &Subject) -> Vec<Held<'a>> {
+fn roles_of<'a>(fleet: &'a Fleet, who: &Subject) -> Vec<RoleBinding<'a>> {
     let held = |roles: &'a BTreeSet<Name>, through: Option<&'a Name>| {
         let known = roles.iter().filter_map(|role| Some((role, fleet.roles.get(role)?)));
-        known.map(move |(role, groups)| Held { role: role.as_str(), groups, through }).collect::<Vec<_>>()
+        known.map(move |(role, groups)| RoleBinding { role: role.as_str(), groups, through }).collect::<Vec<_>>()
     };
-    let everyone = || Held { role: ROLE_NODE, groups: &fleet.every_node, through: None };
+    let everyone = || RoleBinding { role: ROLE_NODE, groups: &fleet.every_node, through: None };
     match who {
         Subject::User(name) => fleet.users.get(name).map(|user| held(&user.roles, None)).unwrap_or_default(),
         Subject::Service(name) => fleet.services.get(name).map(|it| held(&it.roles, None)).unwrap_or_default(),
@@ -358,7 +358,7 @@ pub fn matrix(fleet: &Fleet) -> Matrix {
     let every = (!fleet.every_node.is_empty()).then_some(Subject::EveryNode);
     let row = |who: Subject| {
         let homeless = matches!(home(fleet, &who, None), Some(AccessStep::NotAtHome { .. }));
-        let groups: BTreeSet<&Name> = roles_of(fleet, &who).iter().flat_map(|held| held.groups).collect();
+        let groups: BTreeSet<&Name> = roles_of(fleet, &who).iter().flat_map(|binding| binding.groups).collect();
         let reached = |groups_of: &BTreeSet<Name>| !homeless && groups_of.iter().any(|group| groups.contains(group));
         let may_call = fleet.services.iter().filter(|(_, it)| reached(&it.groups)).map(|(name, _)| name.clone());
         Row { may_call: may_call.collect(), who }

@@ -9,8 +9,8 @@ use pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{ClientConnection, ServerConfig, ServerConnection};
 use serde::Serialize;
-use trials::meter;
-use trials::stranger::Dial;
+use trials::client::stranger::Dial;
+use trials::load::meter;
 
 /// Each operation is done so often.
 const TIMES: u32 = 2_000;

@@ -15,9 +15,9 @@ use org::refusal::Refusal;
 use serde_json::Value;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
-use trials::caller::address;
-use trials::machine::{Door, Machine, ground};
-use trials::meter;
+use trials::load::caller::address;
+use trials::load::machine::{Dialer, Machine, ground};
+use trials::load::meter;
 use trials::place::{Place, Running};
 use wire::enroll::Issued;
 use wire::permit::Ask;
@@ -41,7 +41,7 @@ fn main() {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let bench = Bench {
-        door: Door::new(place.port),
+        dialer: Dialer::new(place.port),
         runtime,
         gateway: &gateway,
         code,
@@ -59,7 +59,7 @@ fn main() {
 }
 
 struct Bench<'a> {
-    door: Door,
+    dialer: Dialer,
     runtime: tokio::runtime::Runtime,
     gateway: &'a Running,
     code: String,
@@ -167,9 +167,9 @@ impl Bench<'_> {
     fn join_open(&self, clients: usize, total: usize) -> Row {
         let machines = self.machines(clients, total);
         let run = |number, machines: Vec<Machine>, ready: Arc<Barrier>| {
-            let door = self.door.clone();
+            let dialer = self.dialer.clone();
             async move {
-                let mut caller = door.open(address(number)).await;
+                let mut caller = dialer.open(address(number)).await;
                 ready.wait().await;
                 for machine in machines {
                     machine.join(&mut caller).await;
@@ -182,11 +182,11 @@ impl Bench<'_> {
     fn join_fresh(&self, clients: usize, total: usize) -> Row {
         let machines = self.machines(clients, total);
         let run = |number, machines: Vec<Machine>, ready: Arc<Barrier>| {
-            let door = self.door.clone();
+            let dialer = self.dialer.clone();
             async move {
                 ready.wait().await;
                 for machine in machines {
-                    machine.join(&mut door.open(address(number)).await).await;
+                    machine.join(&mut dialer.open(address(number)).await).await;
                 }
             }
         };
@@ -196,11 +196,11 @@ impl Bench<'_> {
     fn join_to_member(&self, clients: usize, total: usize) -> Row {
         let machines = self.machines(clients, total);
         let run = |number, machines: Vec<Machine>, ready: Arc<Barrier>| {
-            let door = self.door.clone();
+            let dialer = self.dialer.clone();
             async move {
                 ready.wait().await;
                 for machine in &machines {
-                    to_member(&door, number, machine).await;
+                    to_member(&dialer, number, machine).await;
                 }
             }
         };
@@ -210,11 +210,11 @@ impl Bench<'_> {
     fn renew(&self, clients: usize, total: usize) -> Row {
         let times = total / clients;
         let run = |number, mut machines: Vec<Machine>, ready: Arc<Barrier>| {
-            let door = self.door.clone();
+            let dialer = self.dialer.clone();
             async move {
                 let machine = machines.pop().unwrap();
-                let issued: Issued = machine.join(&mut door.open(address(number)).await).await;
-                let mut caller = machine.come_back(door.port, address(number), &issued).await;
+                let issued: Issued = machine.join(&mut dialer.open(address(number)).await).await;
+                let mut caller = machine.come_back(dialer.port, address(number), &issued).await;
                 ready.wait().await;
                 for counter in 2..=u64::try_from(times).unwrap() + 1 {
                     machine.renew(&mut caller, counter).await;
@@ -265,11 +265,11 @@ impl Bench<'_> {
         let first = self.next.load(Ordering::Relaxed);
         let machines = self.machines(STAMPEDE, STAMPEDE);
         let run = |number, machines: Vec<Machine>, ready: Arc<Barrier>| {
-            let door = self.door.clone();
+            let dialer = self.dialer.clone();
             async move {
                 ready.wait().await;
                 for machine in &machines {
-                    to_member(&door, number, machine).await;
+                    to_member(&dialer, number, machine).await;
                 }
             }
         };
@@ -293,9 +293,9 @@ impl Bench<'_> {
         let mut flood = JoinSet::new();
         for (number, mut machines) in self.machines(FLOODERS, FLOODERS).into_iter().enumerate() {
             let request = machines.pop().unwrap().bad_request();
-            let (door, stop, refused) = (self.door.clone(), Arc::clone(&stop), Arc::clone(&refused));
+            let (dialer, stop, refused) = (self.dialer.clone(), Arc::clone(&stop), Arc::clone(&refused));
             flood.spawn_on(
-                async move { pester(&door, number, &request, (&stop, &refused)).await },
+                async move { pester(&dialer, number, &request, (&stop, &refused)).await },
                 self.runtime.handle(),
             );
         }
@@ -314,15 +314,15 @@ impl Bench<'_> {
     }
 }
 
-async fn to_member(door: &Door, number: usize, machine: &Machine) {
-    let issued = machine.join(&mut door.open(address(number)).await).await;
-    machine.come_back(door.port, address(number), &issued).await;
+async fn to_member(dialer: &Dialer, number: usize, machine: &Machine) {
+    let issued = machine.join(&mut dialer.open(address(number)).await).await;
+    machine.come_back(dialer.port, address(number), &issued).await;
 }
 
 /// Tries bad codes from one address until it is sent away, and goes on from the next.
-async fn pester(door: &Door, number: usize, request: &[u8], (stop, refused): (&AtomicBool, &AtomicUsize)) {
+async fn pester(dialer: &Dialer, number: usize, request: &[u8], (stop, refused): (&AtomicBool, &AtomicUsize)) {
     for round in 0.. {
-        let mut caller = door.open(address(1_024 + number + FLOODERS * round)).await;
+        let mut caller = dialer.open(address(1_024 + number + FLOODERS * round)).await;
         loop {
             if stop.load(Ordering::Relaxed) {
                 return;

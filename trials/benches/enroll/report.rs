@@ -1,7 +1,7 @@
 //! The table: what was measured, on what, and the target beside it.
 
 use serde::Serialize;
-use trials::meter;
+use trials::load::meter;
 
 use crate::floor::Floor;
 

@@ -10,12 +10,12 @@ use identity::time::Seconds;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use trials::caller::address;
-use trials::follower::{Event, Follower};
-use trials::machine::{self, AT_ONCE, Machine};
-use trials::meter::Spread;
+use trials::attack::thief::Thief;
+use trials::load::caller::address;
+use trials::load::follower::{Event, Follower};
+use trials::load::machine::{self, AT_ONCE, Machine};
+use trials::load::meter::Spread;
 use trials::place::Place;
-use trials::thief::Thief;
 use wire::enroll::Issued;
 use wire::known::Known;
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use identity::head::Cause;
 use manifest::compile::compile;
 use manifest::stored::SCHEMA;
-use trials::meter;
+use trials::load::meter;
 use trials::place::{Place, Running, succeeded};
 
 use crate::fleet::Shape;

@@ -12,11 +12,11 @@ use identity::text::Bytes;
 use manifest::compile::{Compiled, MemberKnown};
 use org::refusal::Refusal;
 use org::state::{MemberRecord, Standing};
-use trials::caller::{Caller, address};
-use trials::intruder::Intruder;
-use trials::machine::Door;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::{Thief, signed_call};
+use trials::load::caller::{Caller, address};
+use trials::load::machine::Dialer;
 use trials::place::Place;
-use trials::thief::{Thief, signed_call};
 use wire::control::{BYTES_PER_CALL, Call, ControlAnswer, DIGESTS_PER_CALL, Survey};
 use wire::permit::Ask;
 
@@ -25,7 +25,7 @@ const DESK: usize = 16_000;
 
 pub struct Operator {
     thief: Thief,
-    door: Door,
+    dialer: Dialer,
     ledger: Intruder,
 }
 
@@ -38,7 +38,7 @@ pub struct Line {
 impl Operator {
     pub fn new(place: &Place) -> Self {
         let ledger = Intruder::at(place.org().join("gateway"));
-        Self { thief: Thief::of(place), door: Door::new(place.port), ledger }
+        Self { thief: Thief::of(place), dialer: Dialer::new(place.port), ledger }
     }
 
     pub fn members(&self) -> Vec<MemberKnown> {
@@ -55,8 +55,8 @@ impl Operator {
     }
 
     pub async fn line(self: &Arc<Self>) -> Line {
-        let config = Arc::clone(&self.door.config);
-        let caller = Caller::dial(self.door.port, address(DESK), config).await.unwrap();
+        let config = Arc::clone(&self.dialer.config);
+        let caller = Caller::dial(self.dialer.port, address(DESK), config).await.unwrap();
         Line { of: Arc::clone(self), caller }
     }
 }

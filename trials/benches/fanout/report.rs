@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
-use trials::meter;
+use trials::load::meter;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {

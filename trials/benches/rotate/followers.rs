@@ -9,13 +9,13 @@ use org::report::TrustTold;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use trials::caller::address;
-use trials::follower::Event;
-use trials::machine::{AT_ONCE, Door, join_all};
+use trials::attack::thief::Thief;
+use trials::load::caller::address;
+use trials::load::follower::Event;
+use trials::load::machine::{AT_ONCE, Dialer, join_all};
+use trials::load::rooted::{Habits, Rooted};
+use trials::load::taken::fetch;
 use trials::place::Place;
-use trials::rooted::{Habits, Rooted};
-use trials::taken::fetch;
-use trials::thief::Thief;
 use wire::trust::Trust;
 
 /// If nobody says anything for so long, those who are missing are counted as lost.
@@ -51,7 +51,7 @@ impl Followers {
     pub async fn gather(place: &Place, nodes: usize, spread: Duration) -> Self {
         let joined = join_all(place, nodes, name).await;
         let known = Thief::of(place).known();
-        let mut caller = Door::new(place.port).open(address(nodes)).await;
+        let mut caller = Dialer::new(place.port).open(address(nodes)).await;
         let endpoint = fetch(&mut caller, &known).await.unwrap_or_else(|why| panic!("no roots: {why}"));
         let identity = fetch(&mut caller, &known).await.unwrap_or_else(|why| panic!("no roots: {why}"));
         let trust = Trust { endpoint, identity };

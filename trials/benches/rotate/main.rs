@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use identity::bundle::Domain;
 use org::report::{DomainTold, TrustTold};
 use serde_json::Value;
-use trials::meter::{self, Spread};
+use trials::load::meter::{self, Spread};
 use trials::place::{Place, Running, output, stderr, succeeded, text};
 
 use crate::followers::{Followers, Goal, OFF, name};

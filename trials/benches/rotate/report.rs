@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use trials::meter::{self, Spread};
+use trials::load::meter::{self, Spread};
 
 /// What one step took, until every node that was waited for had done its part.
 #[derive(Debug, Serialize)]

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 32;
 
 /// What it says after each word.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Held {
+pub struct StreamCount {
     /// Those that sent a byte back when asked last.
     pub alive: usize,
     /// Seconds since 1970 at which streams ended, as they saw it; sorted.
@@ -59,7 +59,7 @@ pub async fn hold(load: &Load) {
             }
         }
         ended.sort_by(f64::total_cmp);
-        println!("{}", serde_json::json!(Held { alive, ended: ended.clone() }));
+        println!("{}", serde_json::json!(StreamCount { alive, ended: ended.clone() }));
         let Some(line) = lines.recv().await else { return };
         wanted = if let Some(count) = line.strip_prefix("ended ").and_then(|count| count.parse().ok()) {
             count

@@ -27,7 +27,7 @@ mod cuts;
 use std::net::SocketAddr;
 
 use serde::de::DeserializeOwned;
-use trials::meter;
+use trials::load::meter;
 
 use crate::carrying::Pace;
 use crate::papers::Papers;

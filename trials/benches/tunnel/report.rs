@@ -1,7 +1,7 @@
 //! The table: what was measured, on what, beside what, and how far it is from its target.
 
 use serde::{Serialize, Serializer};
-use trials::meter;
+use trials::load::meter;
 
 /// One way under one load; medians of the runs.
 #[derive(Debug, Serialize)]

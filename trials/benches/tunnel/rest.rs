@@ -6,10 +6,10 @@ use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
-use trials::meter;
+use trials::load::meter;
 use trials::place::Running;
 
-use crate::hold::Held;
+use crate::hold::StreamCount;
 use crate::load::{Kind, Load};
 use crate::papers::Papers;
 use crate::report::{Row, Table, Target, Values};
@@ -98,12 +98,12 @@ impl Holder {
         holder
     }
 
-    pub fn ask(&mut self, word: &str) -> Held {
+    pub fn ask(&mut self, word: &str) -> StreamCount {
         writeln!(self.to, "{word}").unwrap();
         self.hear()
     }
 
-    fn hear(&mut self) -> Held {
+    fn hear(&mut self) -> StreamCount {
         let mut line = String::new();
         let _ = self.from.read_line(&mut line);
         serde_json::from_str(&line).unwrap_or_else(|why| panic!("the streams broke: {why}: {line}"))

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::Serialize;
-use trials::meter;
+use trials::load::meter;
 use trials::place::{Running, json};
 
 use crate::forwarders::{By, End, Forward};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use trials::joiner::Joiner;
+use trials::client::joiner::Joiner;
+use trials::client::stranger::Dial;
 use trials::place::{Place, binary, ended, json, output, stderr, succeeded, text, until};
-use trials::stranger::Dial;
 use wire::permit::Ask;
 
 use super::{copy, log_of, serve, start};

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use org::invite::code::InviteCode;
-use trials::joiner::{Ground, Joiner, check_in};
+use trials::client::joiner::{Ground, Joiner, check_in};
+use trials::client::stranger::{Cut, Dial, Line};
 use trials::place::{Place, succeeded, text, until};
-use trials::stranger::{Cut, Dial, Line};
 use wire::permit::Ask;
 
 use super::serve;

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use trials::client::joiner::Joiner;
 use trials::faults::{Clock, Fault, inject, kill_at_each};
-use trials::joiner::Joiner;
 use trials::place::{Place, Running, below, json, output, stderr, succeeded, text, until};
 
 use super::{agent, copy, counter, serve, start};

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use ground::file::{self, FileAccess};
-use trials::forgetful::{Forgetful, Lost};
+use trials::faults::forgetful::{Forgetful, Lost};
 
 fn disk() -> (tempfile::TempDir, Forgetful) {
     let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use trials::lan::Lan;
+use trials::network::lan::Lan;
 use trials::place::{Place, Running, json, output, succeeded, text, until};
 
 use super::signal;

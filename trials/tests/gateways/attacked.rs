@@ -7,10 +7,10 @@ use identity::head::Recorded;
 use identity::id::Digest;
 use identity::principal::NodeName;
 use org::ledger::entry::{Action, SignedEntry, Stamp};
+use trials::attack::intruder::Intruder;
+use trials::client::joiner::Joiner;
 use trials::faults::Clock;
-use trials::intruder::Intruder;
-use trials::joiner::Joiner;
-use trials::meter;
+use trials::load::meter;
 use trials::place::{ended, refused, stderr, stdout, succeeded, text, until};
 
 use super::Two;
@@ -153,18 +153,17 @@ fn entries_that_follow_none_hold_up_nobody_and_are_told_of_until_their_voice_is_
     // Whatever is new gets through to the home and to the other gateway, and neither goes round in circles.
     succeeded(&place.join("web-1", &text(&two.at(&a, &["invite", "create", "--name", "web-1"]), "code")));
     until("the other has it", || two.state_at(&two.address(), "web-1").as_deref() == Some("member"));
-    std::fs::create_dir(place.path("fleet")).unwrap();
     let id = place.facts(&["org", "list"])[0]["org_id"].clone();
     let fleet = format!(
         "org: {{name: harbor, id: {id}}}
 users: {{ann: {{roles: operator, nodes: laptop}}}}
 roles: {{operator: {{allow: pages}}}}
 groups: [pages]
-nodes: {{laptop: {{address: \"127.0.0.1:7444\"}}}}
+nodes: {{laptop: {{address: \"@PEERS@\"}}}}
 services: {{wiki: {{at: laptop, addr: \"127.0.0.1:8080\", groups: pages}}}}
 "
     );
-    std::fs::write(place.path("fleet/fleet.yaml"), fleet).unwrap();
+    place.write_fleet(&fleet);
     succeeded(&place.freehold(&["publish", "--yes", "--no-wait", "--gateway", &a]));
     let before = meter::cpu(laptop.0.id());
     std::thread::sleep(Duration::from_secs(2));

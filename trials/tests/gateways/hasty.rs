@@ -12,10 +12,10 @@ use identity::signers::{Recovery, SignerSet};
 use identity::time::Seconds;
 use org::ledger::entry::{Action, SignedEntry};
 use org::ledger::replica::carried;
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::signed_call;
+use trials::client::stranger::Dial;
 use trials::place::{Place, Running, json, stderr, succeeded, text, until};
-use trials::stranger::Dial;
-use trials::thief::signed_call;
 use wire::control::Call;
 use wire::permit::Ask;
 
@@ -84,6 +84,12 @@ impl Heist {
         take_over(&self.second(), self.two.port(), (&self.recovery, &self.eve));
     }
 
+    /// The honest gateway has heard all that the other one says so far.
+    fn until_heard(&self) {
+        let last = self.second().entries().last().unwrap().digest;
+        heard(&self.first(), last);
+    }
+
     /// Has the honest gateway the thief's signers?
     fn is_taken(&self) -> bool {
         self.first().state().signer_set().quorum.key_of(&"eve".parse().unwrap()).is_some()
@@ -148,11 +154,11 @@ fn a_recovery_that_another_gateway_dates_back_waits_here_and_the_signers_stop_it
     let heist = Heist::new("24h");
     let (place, b) = (&heist.two.place, heist.two.address());
     heist.take_over();
-    // What the others write does not wait behind it, and it floods no log.
-    std::thread::sleep(std::time::Duration::from_secs(5));
+    heist.until_heard();
     assert!(!heist.is_taken(), "the thief's signers are in force at the honest gateway");
     let due = place.facts(&["status"])["alarms"].to_string();
     assert!(due.contains("RECOVERY"), "{due}");
+    // What the others write does not wait behind it.
     place.joined("web-1");
     let cancelled = heist.at_first(&["recover", "--cancel", "--yes", "--json"]);
     succeeded(&cancelled);
@@ -176,8 +182,7 @@ fn a_recovery_dated_back_waits_where_two_must_agree_and_in_the_middle_of_a_rotat
     let heist = Heist::of(found, &["trust", "publish", "identity"]);
     let place = &heist.two.place;
     heist.take_over();
-    let last = heist.second().entries().last().unwrap().digest;
-    heard(&heist.first(), last);
+    heist.until_heard();
     assert!(!heist.is_taken(), "the thief's signers are in force at the honest gateway");
     assert!(place.facts(&["status"])["alarms"].to_string().contains("RECOVERY"));
     // Those who sign go on with the rotation while it waits, and stop it together.

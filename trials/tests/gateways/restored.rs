@@ -1,9 +1,9 @@
 //! Known attacks through a gateway that was restored from a backup which knows nothing of the signers of now.
 
 use identity::key::Sign as _;
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
 use trials::place::{Place, binary, output, refused, succeeded, text, until};
-use trials::thief::Thief;
 
 use super::Two;
 use super::smuggled::{Loot, replace};

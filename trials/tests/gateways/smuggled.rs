@@ -13,10 +13,10 @@ use identity::time::Seconds;
 use org::invite::admission::{Claim, ClaimAuthority};
 use org::ledger::entry::{Action, SignedEntry};
 use org::state::State;
-use trials::intruder::Intruder;
-use trials::joiner::Joiner;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
+use trials::client::joiner::Joiner;
 use trials::place::{succeeded, text};
-use trials::thief::Thief;
 use wire::known::Known;
 
 use super::Two;

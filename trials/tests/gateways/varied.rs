@@ -10,11 +10,11 @@ use identity::time::Seconds;
 use org::invite::code::InviteCode;
 use org::ledger::entry::Action;
 use org::state::State;
-use trials::intruder::Intruder;
-use trials::joiner::{Joiner, check_in};
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::{Thief, a_day};
+use trials::client::joiner::{Joiner, check_in};
+use trials::client::stranger::Dial;
 use trials::place::{Place, json, succeeded, text, until};
-use trials::stranger::Dial;
-use trials::thief::{Thief, a_day};
 use wire::permit::Ask;
 
 use super::Two;

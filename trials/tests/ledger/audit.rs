@@ -8,10 +8,10 @@ use org::invite::approve::{Decision, Verdict};
 use org::ledger::entry::Action;
 use rusqlite::Connection;
 use serde_json::Value;
-use trials::intruder::Intruder;
-use trials::joiner::Joiner;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
+use trials::client::joiner::Joiner;
 use trials::place::{Place, ended, refused, stderr, stdout, succeeded, text};
-use trials::thief::Thief;
 
 #[test]
 fn every_change_is_told_with_who_what_whom_and_the_result() {

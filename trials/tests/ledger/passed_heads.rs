@@ -5,9 +5,9 @@ use identity::id::Digest;
 use ledger::store::Ledger;
 use org::ledger::entry::Action;
 use org::state::State;
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
 use trials::place::{Place, stdout, succeeded, text, until};
-use trials::thief::Thief;
 
 fn state(place: &Place) -> State {
     let (ledger, founding) = Ledger::open(&place.org().join("gateway/ledger.db")).unwrap();

@@ -2,9 +2,9 @@
 
 use std::io::{Read as _, Write as _};
 
+use trials::network::shelf::{Credential, Shelf, Way};
 use trials::place::{ended, stderr, stdout, succeeded};
 use trials::port::Nobody;
-use trials::shelf::{Credential, Shelf, Way};
 
 use super::{Host, Mirror, marking, script, write_program};
 

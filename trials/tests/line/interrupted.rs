@@ -3,8 +3,8 @@
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 
+use trials::network::shelf::sha256;
 use trials::place::{Place, output, stderr, stdout, succeeded, text};
-use trials::shelf::sha256;
 
 use super::{Host, Mirror, marking, real_agent};
 

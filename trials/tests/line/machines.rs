@@ -3,8 +3,8 @@
 use std::process::Stdio;
 
 use trials::faults::SmallDisk;
+use trials::network::shelf::Way;
 use trials::place::{ended, stderr, stdout, succeeded};
-use trials::shelf::Way;
 
 use super::{Host, Mirror, marking, write_program};
 

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
+use trials::network::shelf::{Credential, Shelf, Way};
 use trials::place::{binary, output, succeeded};
-use trials::shelf::{Credential, Shelf, Way};
 
 /// Everybody's ways to run a script. The last two are one shell: under its own name, and as sh.
 const SHELLS: [&[&str]; 9] = [

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use trials::network::shelf::Way;
 use trials::place::{ended, stderr, stdout, succeeded};
-use trials::shelf::Way;
 
 use super::{Host, Mirror, marking};
 

@@ -66,7 +66,7 @@ fn every_shell_refuses_an_agent_that_was_swapped() {
         let agent = super::marking(&host.path("mark"));
         let mirror = Mirror::of(&agent);
         let theirs = [&agent[..], b"# theirs\n"].concat();
-        mirror.shelf.give(&mirror.agent, trials::shelf::Way::Instead(theirs));
+        mirror.shelf.give(&mirror.agent, trials::network::shelf::Way::Instead(theirs));
         let told = mirror.run(&host, &[], "code");
         assert_eq!(told.status.code(), Some(3), "{shell:?}: {}", stderr(&told));
         assert!(stderr(&told).contains("is not what the line names"), "{shell:?}: {}", stderr(&told));

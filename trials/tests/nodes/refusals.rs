@@ -10,13 +10,13 @@ use trials::place::{Place, ended, refused, stderr, succeeded, text, until};
 use trials::port::Nobody;
 
 /// A gateway, an invite that nobody has used, and everything that was said so far.
-struct Door {
+struct Refusals {
     place: Place,
     invite: Value,
     told: BTreeSet<String>,
 }
 
-impl Door {
+impl Refusals {
     fn of(place: Place, words: &[&str]) -> Self {
         let invite = place.invite(words);
         Self { place, invite, told: BTreeSet::new() }
@@ -52,22 +52,22 @@ impl Door {
 fn a_code_that_is_not_right_is_refused_in_its_own_words() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
-    let mut door = Door::of(place, &["--uses", "5"]);
-    let whole = door.code().encode();
+    let mut refusals = Refusals::of(place, &["--uses", "5"]);
+    let whole = refusals.code().encode();
     let half: String = whole.chars().take(whole.len() / 2).collect();
-    door.check("hello", &["--name", "web-1"], 2, "this is not an invite code");
-    door.check(&half, &["--name", "web-1"], 2, "incomplete or was changed: copy it whole");
+    refusals.check("hello", &["--name", "web-1"], 2, "this is not an invite code");
+    refusals.check(&half, &["--name", "web-1"], 2, "incomplete or was changed: copy it whole");
     let other = |invite, secret| Ticket::Token { invite, secret: InviteSecret::new(secret) };
-    let id = door.code().ticket.invite().unwrap();
-    door.check_changed(|code| code.ticket = other(InviteId([7; 16]), [7; 16]), 3, "this org has no invite `0707");
-    door.check_changed(|code| code.ticket = other(id, [7; 16]), 3, "the proof does not hold");
-    door.check_changed(|code| code.head_floor += 100, 3, "is older than head 101");
-    door.check_changed(|code| code.signers_floor.id.0[0] ^= 1, 3, "two histories");
-    door.check_changed(|code| code.signers_floor.version += 1, 3, "but version 2 is known to exist");
-    door.check_changed(|code| code.endpoint_root.0[0] ^= 1, 3, "does not lead to a root that is trusted here");
-    door.check_changed(|code| code.org.0[0] ^= 1, 3, "the founding record of another org");
+    let id = refusals.code().ticket.invite().unwrap();
+    refusals.check_changed(|code| code.ticket = other(InviteId([7; 16]), [7; 16]), 3, "this org has no invite `0707");
+    refusals.check_changed(|code| code.ticket = other(id, [7; 16]), 3, "the proof does not hold");
+    refusals.check_changed(|code| code.head_floor += 100, 3, "is older than head 101");
+    refusals.check_changed(|code| code.signers_floor.id.0[0] ^= 1, 3, "two histories");
+    refusals.check_changed(|code| code.signers_floor.version += 1, 3, "but version 2 is known to exist");
+    refusals.check_changed(|code| code.endpoint_root.0[0] ^= 1, 3, "does not lead to a root that is trusted here");
+    refusals.check_changed(|code| code.org.0[0] ^= 1, 3, "the founding record of another org");
     // After all that, the code itself is as good as new.
-    succeeded(&door.place.join("web-1", &whole));
+    succeeded(&refusals.place.join("web-1", &whole));
 }
 
 #[test]
@@ -75,17 +75,17 @@ fn a_code_of_another_org_is_refused_at_this_gateway() {
     let (place, other) = (Place::founded(&[]), Place::founded(&[]));
     let _gateway = place.serve();
     let foreign: InviteCode = other.code(&[]).parse().unwrap();
-    let mut door = Door::of(place, &[]);
-    let here = door.code();
+    let mut refusals = Refusals::of(place, &[]);
+    let here = refusals.code();
     let mut led_here = foreign.clone();
     led_here.gateways.clone_from(&here.gateways);
-    door.check(&led_here.encode(), &["--name", "web-1"], 3, "does not lead to a root that is trusted here");
+    refusals.check(&led_here.encode(), &["--name", "web-1"], 3, "does not lead to a root that is trusted here");
     led_here.endpoint_root = here.endpoint_root;
-    door.check(&led_here.encode(), &["--name", "web-1"], 3, "the founding record of another org");
+    refusals.check(&led_here.encode(), &["--name", "web-1"], 3, "the founding record of another org");
     led_here.org = here.org;
-    door.check(&led_here.encode(), &["--name", "web-1"], 3, "two histories");
+    refusals.check(&led_here.encode(), &["--name", "web-1"], 3, "two histories");
     led_here.signers_floor = here.signers_floor;
-    door.check(&led_here.encode(), &["--name", "web-1"], 3, "this org has no invite");
+    refusals.check(&led_here.encode(), &["--name", "web-1"], 3, "this org has no invite");
 }
 
 #[test]
@@ -93,16 +93,16 @@ fn an_invite_holds_a_machine_to_its_bounds() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     let bounds = ["--uses", "2", "--name", "web-*", "--give-label", "rack=3", "--give-role", "cache"];
-    let mut door = Door::of(place, &bounds);
-    let code = door.code().encode();
-    door.check(&code, &["--name", "Web_1"], 2, "invalid value 'Web_1'");
-    door.check(&code, &["--name", "db-1"], 3, "does not allow the name `db-1`; it allows: web-*");
-    door.check(&code, &["--name", "web-1", "--label", "rack=4"], 3, "does not give the label `rack=4`");
-    door.check(&code, &["--name", "web-1", "--role", "provider"], 3, "does not give the role `provider`");
-    succeeded(&door.place.join("web-1", &code));
-    door.check(&code, &["--name", "web-1"], 3, "the name `web-1` belongs to another machine");
-    succeeded(&door.place.join("web-2", &code));
-    door.check(&code, &["--name", "web-3"], 3, "used up: all of its 2 uses are spent");
+    let mut refusals = Refusals::of(place, &bounds);
+    let code = refusals.code().encode();
+    refusals.check(&code, &["--name", "Web_1"], 2, "invalid value 'Web_1'");
+    refusals.check(&code, &["--name", "db-1"], 3, "does not allow the name `db-1`; it allows: web-*");
+    refusals.check(&code, &["--name", "web-1", "--label", "rack=4"], 3, "does not give the label `rack=4`");
+    refusals.check(&code, &["--name", "web-1", "--role", "provider"], 3, "does not give the role `provider`");
+    succeeded(&refusals.place.join("web-1", &code));
+    refusals.check(&code, &["--name", "web-1"], 3, "the name `web-1` belongs to another machine");
+    succeeded(&refusals.place.join("web-2", &code));
+    refusals.check(&code, &["--name", "web-3"], 3, "used up: all of its 2 uses are spent");
 }
 
 #[test]
@@ -110,18 +110,18 @@ fn an_invite_that_is_over_is_refused() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     let far = place.code(&["--network", "10.0.0.0/8", "--network", "2001:db8::/32"]);
-    let mut door = Door::of(place, &["--ttl", "1s"]);
-    door.check(&far, &["--name", "web-1"], 3, "cannot be used from this network");
-    let id = text(&door.invite, "id");
-    until("the invite has expired", || door.place.facts(&["invite", "show", &id])["state"] == "expired");
-    let expired = door.code().encode();
-    door.check(&expired, &["--name", "web-1"], 3, "the invite expired at ");
-    door.invite = door.place.invite(&[]);
-    let id = text(&door.invite, "id");
-    succeeded(&door.place.freehold(&["invite", "revoke", &id, "--yes"]));
-    refused(&door.place.freehold(&["invite", "revoke", &id, "--yes"]), "already revoked");
-    let revoked = door.code().encode();
-    door.check(&revoked, &["--name", "web-1"], 3, "the invite was revoked");
+    let mut refusals = Refusals::of(place, &["--ttl", "1s"]);
+    refusals.check(&far, &["--name", "web-1"], 3, "cannot be used from this network");
+    let id = text(&refusals.invite, "id");
+    until("the invite has expired", || refusals.place.facts(&["invite", "show", &id])["state"] == "expired");
+    let expired = refusals.code().encode();
+    refusals.check(&expired, &["--name", "web-1"], 3, "the invite expired at ");
+    refusals.invite = refusals.place.invite(&[]);
+    let id = text(&refusals.invite, "id");
+    succeeded(&refusals.place.freehold(&["invite", "revoke", &id, "--yes"]));
+    refused(&refusals.place.freehold(&["invite", "revoke", &id, "--yes"]), "already revoked");
+    let revoked = refusals.code().encode();
+    refusals.check(&revoked, &["--name", "web-1"], 3, "the invite was revoked");
 }
 
 #[test]

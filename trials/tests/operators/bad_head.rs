@@ -1,8 +1,8 @@
 //! Operators go round a bad head: every machine follows, and nothing that was taken away comes back.
 
 use serde_json::{Value, json};
+use trials::attack::thief::Thief;
 use trials::place::{Place, Running, ended, stderr, succeeded, text, until};
-use trials::thief::Thief;
 
 struct Scene {
     place: Place,

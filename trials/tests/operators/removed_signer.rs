@@ -6,9 +6,9 @@ use identity::head::Cause;
 use identity::id::InviteId;
 use identity::key::EdKey;
 use org::ledger::entry::Action;
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
 use trials::place::{Place, stderr, succeeded, text};
-use trials::thief::Thief;
 
 /// Ben signs with Ann for a while, each alone, and is removed again. His key.
 fn removed(place: &Place) -> EdKey {

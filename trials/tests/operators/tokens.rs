@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use trials::attack::thief::Thief;
 use trials::place::{Place, binary, ended, json, mode, openssl, output, stderr, succeeded, text, until};
-use trials::thief::Thief;
 
 const PIN: &str = "plover-4913";
 

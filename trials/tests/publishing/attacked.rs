@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use identity::key::P256Key;
 use identity::principal::Principal;
 use org::refusal::Refusal;
-use trials::impostor::{Impostor, Papers};
-use trials::joiner::{Ground, Joiner};
+use trials::attack::impostor::{Impostor, Papers};
+use trials::attack::thief::{Thief, signed_call};
+use trials::client::joiner::{Ground, Joiner};
+use trials::client::stranger::Dial;
 use trials::place::{Place, ended, refused, succeeded, text, until};
-use trials::stranger::Dial;
-use trials::thief::{Thief, signed_call};
 use wire::control::{Call, SignedCall};
 use wire::enroll::RenewRequest;
 use wire::permit::Ask;
@@ -144,7 +144,7 @@ fn a_service_that_the_head_no_longer_places_does_not_keep_others_from_their_cert
     let _agent = place.agent("web-1");
     let fleet = |node: &str, more: &str| {
         format!(
-            "nodes:\n  quay:\n    address: \"127.0.0.1:7444\"\n    relay: true\n  web-1:\n{node}services:\n{more}  zz:\n    \
+            "nodes:\n  quay:\n    address: \"@PEERS@\"\n    relay: true\n  web-1:\n{node}services:\n{more}  zz:\n    \
              at: web-1\n    addr: 127.0.0.1:8081\n    groups: pages\n"
         )
     };
@@ -177,12 +177,12 @@ fn nobody_gets_into_a_class_by_an_invite_that_names_nobody() {
 }
 
 /// Passes connections on to a port, until it is told to take no new ones. Those that are open stay.
-struct Door {
+struct Forwarder {
     port: u16,
     shut: Arc<AtomicUsize>,
 }
 
-impl Door {
+impl Forwarder {
     fn to(inner: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (port, shut) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
@@ -209,17 +209,17 @@ fn a_list_of_gateways_is_confirmed_only_by_a_connection_that_was_made_since() {
     let _gateway = place.serve();
     place.joined("web-1");
     let _agent = place.agent("web-1");
-    let door = Door::to(place.port);
+    let forwarder = Forwarder::to(place.port);
     let publish = |list: &str| {
         let node = format!("  web-1:\n    apply:\n      deadline: 12s\n    gateways: [{list}]\nservices:");
         scene.declare(&QUAY.replace("services:", &node));
         place.freehold(&["publish", "--yes", "--wait", "80s"])
     };
-    let through = format!("\"127.0.0.1:{}\"", door.port);
+    let through = format!("\"127.0.0.1:{}\"", forwarder.port);
     succeeded(&publish(&through));
-    until("it comes through the door", || place.status("web-1")["gateways"][0] == through.trim_matches('"'));
+    until("it comes through the forwarder", || place.status("web-1")["gateways"][0] == through.trim_matches('"'));
     until("it rests", || place.status("web-1")["applied"]["trial"].is_null());
-    door.shut.store(1, Ordering::Relaxed);
+    forwarder.shut.store(1, Ordering::Relaxed);
     // The connection that it has goes on; nobody could make it again.
     ended(&publish(&format!("{through}, \"127.0.0.1:1\"")), 4, "did not stay on `web-1`");
 }

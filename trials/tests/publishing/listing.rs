@@ -1,10 +1,10 @@
 //! Every head lists every member: by its class, or with nothing, and until it is revoked.
 
 use identity::members::{Leaf, Listing, Meant, NodeLeaf};
-use trials::joiner::Joiner;
+use trials::attack::thief::Thief;
+use trials::client::joiner::Joiner;
+use trials::client::stranger::Dial;
 use trials::place::{Place, succeeded};
-use trials::stranger::Dial;
-use trials::thief::Thief;
 use wire::control::{Call, ControlAnswer};
 
 use super::watching::Puppet;

@@ -2,9 +2,9 @@
 
 use identity::key::PublicKey;
 use org::ledger::frontier::Frontier;
-use trials::between::Between;
-use trials::intruder::Intruder;
-use trials::joiner::Joiner;
+use trials::attack::between::Between;
+use trials::attack::intruder::Intruder;
+use trials::client::joiner::Joiner;
 use trials::place::{json, succeeded, text};
 use wire::control::{ControlAnswer, Observed};
 

@@ -55,7 +55,7 @@ impl Scene {
     pub fn declare_org(&self, org: &str, more: &str) {
         let id = self.place.facts(&["org", "list"])[0]["org_id"].clone();
         let text = format!("org:\n  name: harbor\n  id: {id}\n{org}\n{PEOPLE}\n{more}\n");
-        std::fs::write(self.place.path("fleet/fleet.yaml"), text).unwrap();
+        self.place.write_fleet(&text);
     }
 
     pub fn git(&self, words: &[&str]) -> String {
@@ -74,7 +74,7 @@ impl Scene {
 
     /// The head in force, as the operator's home knows it.
     pub fn head(&self) -> identity::head::Head {
-        trials::thief::Thief::of(&self.place).known().head.head
+        trials::attack::thief::Thief::of(&self.place).known().head.head
     }
 }
 
@@ -94,7 +94,7 @@ pub fn wiki_on(node: &str) -> String {
     format!(
         "nodes:
   quay:
-    address: \"127.0.0.1:7444\"
+    address: \"@PEERS@\"
     relay: true
   {node}:
 services:
@@ -107,7 +107,7 @@ services:
 
 pub const QUAY: &str = "nodes:
   quay:
-    address: \"127.0.0.1:7444\"
+    address: \"@PEERS@\"
     relay: true
 services:
   wiki:

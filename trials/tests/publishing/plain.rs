@@ -1,8 +1,8 @@
 //! One operator: plan, publish, refresh, roll back.
 
 use serde_json::{Value, json};
+use trials::attack::thief::Thief;
 use trials::place::{ended, refused, stdout, succeeded};
-use trials::thief::Thief;
 
 use super::{QUAY, Scene, lines, wiki_on};
 

@@ -5,8 +5,8 @@ use identity::head::{Cause, Head, Recorded};
 use identity::id::Digest;
 use identity::members::{ClassLeaf, Leaf, Meant, MembersMap, NodeLeaf};
 use serde_json::{Value, json};
+use trials::attack::thief::Thief;
 use trials::place::{Place, ended, json as facts, stderr, succeeded, text};
-use trials::thief::Thief;
 
 use super::{QUAY, Scene, wiki_on};
 

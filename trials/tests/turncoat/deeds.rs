@@ -1,9 +1,9 @@
 //! What honest people do seldom, and to the whole: other signers, another root, a machine stopped, a gateway out of a backup.
 
 use identity::key::{PublicKey, Sign as _};
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
 use trials::place::{stderr, until};
-use trials::thief::Thief;
 
 use super::world::{Cast, World, serve};
 use crate::gateways::restored::put_back;

@@ -19,8 +19,8 @@ use org::ledger::entry::{Action, Entry, SignedEntry, Stamp, Under};
 use org::ledger::frontier::Tip;
 use org::state::State;
 use org::suspend::Suspension;
+use trials::client::joiner::Joiner;
 use trials::dice::Dice;
-use trials::joiner::Joiner;
 
 /// The keys, and who was let in with them.
 pub struct Hand {

@@ -11,8 +11,8 @@ mod laws;
 mod raids;
 
 use laws::Tally;
+use trials::attack::thief::Thief;
 use trials::place::{succeeded, until};
-use trials::thief::Thief;
 use world::{Cast, World};
 
 use crate::gateways::restored::back_up;

@@ -12,9 +12,9 @@ use identity::key::{PublicKey, Sign as _};
 use identity::principal::NodeName;
 use member::store::scope::Scope;
 use serde_json::Value;
+use trials::attack::thief::Thief;
 use trials::dice::Dice;
 use trials::place::{Place, Running, stderr, succeeded, text, until};
-use trials::thief::Thief;
 
 use super::deeds::Deed;
 use super::forge::{Hand, key_of};
@@ -105,7 +105,6 @@ impl World {
         let cast = Cast::of(seed);
         let (two, phrases) = Two::with_phrases(&cast.founding());
         let place = &two.place;
-        std::fs::create_dir(place.path("fleet")).unwrap();
         let laptop = Some(serve(place));
         place.joined("vps");
         two.request();
@@ -139,7 +138,7 @@ impl World {
         two.settle();
         assert_eq!(vps.stop(), Some(0));
         let org = thief.known().org();
-        let voice = trials::intruder::Intruder::at(place.scope("vps").join("gateway")).voice();
+        let voice = trials::attack::intruder::Intruder::at(place.scope("vps").join("gateway")).voice();
         let mandates = thief.known().head.head.mandates;
         let (voices, vps) = (mandates.iter().map(|mandate| mandate.voice).collect(), voice.public());
         let mut asked = thief.known().head.head.revocations;
@@ -301,13 +300,13 @@ impl World {
 users: {{ann: {{roles: operator, nodes: laptop}}}}
 roles: {{operator: {{allow: pages}}}}
 groups: [pages]
-nodes: {{laptop: {{address: \"127.0.0.1:7444\", relay: true}}}}
+nodes: {{laptop: {{address: \"@PEERS@\", relay: true}}}}
 classes: {{web: {{match: web-*, files: {{motd: {{content: \"day {}\"}}}}}}}}
 services: {{wiki: {{at: laptop, addr: \"127.0.0.1:8080\", groups: pages}}}}
 ",
             self.fleets
         );
-        std::fs::write(self.place().path("fleet/fleet.yaml"), fleet).unwrap();
+        self.place().write_fleet(&fleet);
         self.at_home(&["publish", "--yes", "--no-wait"]);
     }
 

@@ -278,32 +278,14 @@ fn open_invites(state: &State, now: Timestamp) -> Vec<OpenInvite> {
 
 #[cfg(test)]
 mod tests {
-    use identity::head::{Cause, Revocations};
     use identity::id::Digest;
     use identity::signers::SignersRef;
+    use trials::scene::first_head;
 
     use super::*;
 
     fn head(signers: u64, version: u64) -> Head {
-        let at = Timestamp::from_unix(1_800_000_000);
-        Head {
-            version,
-            reverts: None,
-            cause: Cause::Founding,
-            issued_at: at,
-            fresh_until: at,
-            members: None,
-            previous: Vec::new(),
-            recent: Vec::new(),
-            record: std::collections::BTreeMap::new(),
-            mandates: Vec::new(),
-            placements: Vec::new(),
-            revocations: Revocations::default(),
-            trust: Vec::new(),
-            signers: SignersRef { version: signers, id: Digest([0; 32]) },
-            release: None,
-            fleet: None,
-        }
+        Head { version, ..first_head(SignersRef { version: signers, id: Digest([0; 32]) }) }
     }
 
     #[test]

@@ -12,10 +12,10 @@ use pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgo
 /// Of each of the two generations. What nobody asked for while so many others came is forgotten.
 const MOST: usize = 4_096;
 
-static HELD: Mutex<Option<Held>> = Mutex::new(None);
+static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
-struct Held {
+struct Cache {
     young: HashSet<[u8; 32]>,
     old: HashSet<[u8; 32]>,
 }
@@ -33,16 +33,16 @@ pub(crate) struct Claim<'a> {
 /// Works it out, unless just that held before.
 pub(crate) fn check<E>(claim: Claim<'_>, work_out: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let digest = claim.digest();
-    if held(|held| held.has(&digest)) {
+    if cached(|cache| cache.has(&digest)) {
         return Ok(());
     }
     work_out()?;
-    held(|held| held.keep(digest));
+    cached(|cache| cache.keep(digest));
     Ok(())
 }
 
-fn held<T>(with: impl FnOnce(&mut Held) -> T) -> T {
-    with(HELD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+fn cached<T>(with: impl FnOnce(&mut Cache) -> T) -> T {
+    with(CACHE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
 impl Claim<'_> {
@@ -59,7 +59,7 @@ impl Claim<'_> {
     }
 }
 
-impl Held {
+impl Cache {
     fn has(&mut self, digest: &[u8; 32]) -> bool {
         if self.young.contains(digest) {
             return true;
@@ -133,14 +133,14 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_stays_and_the_rest_is_forgotten() {
-        let mut held = Held::default();
+        let mut cache = Cache::default();
         let digest = |n: usize| Claim { message: &n.to_be_bytes(), ..CLAIM }.digest();
-        held.keep(digest(0));
+        cache.keep(digest(0));
         for n in 1..=MOST * 3 {
-            held.keep(digest(n));
-            assert!(held.has(&digest(0)), "after {n} others");
-            assert!(held.young.len() <= MOST && held.old.len() <= MOST);
+            cache.keep(digest(n));
+            assert!(cache.has(&digest(0)), "after {n} others");
+            assert!(cache.young.len() <= MOST && cache.old.len() <= MOST);
         }
-        assert!(!held.has(&digest(1)));
+        assert!(!cache.has(&digest(1)));
     }
 }

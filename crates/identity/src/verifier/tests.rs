@@ -15,7 +15,7 @@ use crate::time::Seconds;
 pub(crate) mod scene;
 mod hostile;
 mod words;
-mod turning;
+mod rotate;
 
 #[test]
 fn an_svid_with_every_layer_whole_is_believed() {

@@ -74,18 +74,18 @@ pub struct Asked {
 
 /// Where an agent that runs is asked.
 #[derive(Debug, Clone)]
-pub struct Desk {
+pub struct AgentHandle {
     status: Arc<Mutex<NodeStatus>>,
     errands: mpsc::Sender<Asked>,
     pub tunnel: TunnelDesk,
 }
 
-pub fn desk(status: Arc<Mutex<NodeStatus>>, tunnel: TunnelDesk) -> (Desk, mpsc::Receiver<Asked>) {
+pub fn handle(status: Arc<Mutex<NodeStatus>>, tunnel: TunnelDesk) -> (AgentHandle, mpsc::Receiver<Asked>) {
     let (errands, receiver) = mpsc::channel(4);
-    (Desk { status, errands, tunnel }, receiver)
+    (AgentHandle { status, errands, tunnel }, receiver)
 }
 
-impl Desk {
+impl AgentHandle {
     pub fn status(&self) -> NodeStatus {
         let mut now = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
         now.running = true;

@@ -33,7 +33,7 @@ use wire::connect::{AlertKind, Believed, CallError, GatewayAddress};
 use wire::known::Known;
 use wire::peer::News;
 
-use crate::agent::errand::{Asked, Desk};
+use crate::agent::errand::{AgentHandle, Asked};
 use crate::agent::gateways::Gateways;
 use crate::agent::hear::Offers;
 use crate::agent::metrics::Tally;
@@ -101,7 +101,7 @@ pub async fn run(scope: Scope, options: AgentOptions, stop: watch::Receiver<bool
 #[derive(Debug)]
 pub struct Ready {
     agent: Agent,
-    desk: Desk,
+    handle: AgentHandle,
     errands: mpsc::Receiver<Asked>,
     news: mpsc::Receiver<News>,
     _lock: Lock,
@@ -113,7 +113,7 @@ impl Ready {
         let lock = scope.lock()?.ok_or(AgentError::AlreadyRunning)?;
         let status = Arc::new(Mutex::new(NodeStatus::from_disk(&scope)?));
         let (tunnel, news) = tunnel::begin(scope.clone());
-        let (desk, errands) = errand::desk(Arc::clone(&status), tunnel.desk.clone());
+        let (handle, errands) = errand::handle(Arc::clone(&status), tunnel.desk.clone());
         let [jitter] = random::bytes::<1>()?;
         options.tally.starts_from(&scope)?;
         let engine = Engine::open(&scope.folder, clock::now())?;
@@ -139,16 +139,16 @@ impl Ready {
             stop,
             status,
         };
-        Ok(Self { agent, desk, errands, news, _lock: lock })
+        Ok(Self { agent, handle, errands, news, _lock: lock })
     }
 
     /// Where it is asked for things while it runs.
-    pub fn desk(&self) -> Desk {
-        self.desk.clone()
+    pub fn handle(&self) -> AgentHandle {
+        self.handle.clone()
     }
 
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), AgentError> {
-        let _socket = socket::answer(&self.agent.scope, self.desk.clone());
+        let _socket = socket::answer(&self.agent.scope, self.handle.clone());
         loop {
             let idle = self.agent.errand.is_none();
             // Whatever is cut off here is taken up again: what was asked for is on disk until it is there.

@@ -13,7 +13,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tunnel::control::question::{CallOutcome, CallerIdentity, ProbedWay, ServiceConnection, TunnelQuestion};
 
-use crate::agent::errand::{Desk, Errand, ErrandAnswer, Request};
+use crate::agent::errand::{AgentHandle, Errand, ErrandAnswer, Request};
 use crate::agent::status::NodeStatus;
 use crate::store::scope::Scope;
 
@@ -44,7 +44,7 @@ impl Drop for Socket {
     }
 }
 
-pub fn answer(scope: &Scope, desk: Desk) -> Option<Socket> {
+pub fn answer(scope: &Scope, handle: AgentHandle) -> Option<Socket> {
     let path = scope.path("agent.sock");
     let _ = std::fs::remove_file(&path);
     // The folder is private, so nobody can connect before the mode is set.
@@ -64,29 +64,29 @@ pub fn answer(scope: &Scope, desk: Desk) -> Option<Socket> {
         while let Ok((stream, _)) = listener.accept().await {
             while guests.try_join_next().is_some() {}
             if guests.len() < GUESTS {
-                guests.spawn(entertain(stream, desk.clone()));
+                guests.spawn(entertain(stream, handle.clone()));
             }
         }
     });
     Some(Socket { task: task.abort_handle(), path })
 }
 
-async fn entertain(mut stream: UnixStream, desk: Desk) {
+async fn entertain(mut stream: UnixStream, handle: AgentHandle) {
     let json = match request(&mut stream).await {
         Some(Request::Sync(errand)) => {
-            let Some(answer) = desk.send(errand).await else {
+            let Some(answer) = handle.send(errand).await else {
                 return;
             };
             serde_json::to_vec(&answer)
         }
-        Some(Request::Caller(connection)) => serde_json::to_vec(&desk.tunnel.caller(connection).await),
+        Some(Request::Caller(connection)) => serde_json::to_vec(&handle.tunnel.caller(connection).await),
         Some(Request::Reach { service, who }) => {
-            serde_json::to_vec(&desk.tunnel.reach(TunnelQuestion::Reach { service, who }).await)
+            serde_json::to_vec(&handle.tunnel.reach(TunnelQuestion::Reach { service, who }).await)
         }
         Some(Request::Call { service, who }) => {
-            serde_json::to_vec(&desk.tunnel.call(TunnelQuestion::Call { service, who }).await)
+            serde_json::to_vec(&handle.tunnel.call(TunnelQuestion::Call { service, who }).await)
         }
-        None => serde_json::to_vec(&desk.whole_status().await),
+        None => serde_json::to_vec(&handle.whole_status().await),
     };
     let _ = stream.write_all(&json.unwrap_or_default()).await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use identity::id::Digest;
 use identity::time::Seconds;
-use member::agent::errand::{Desk, Errand, ErrandAnswer};
+use member::agent::errand::{AgentHandle, Errand, ErrandAnswer};
 use member::agent::socket::Remote;
 use member::agent::status::NodeStatus;
 use member::agent::{AgentError, AgentOptions, Ready};
@@ -73,21 +73,21 @@ struct Synced {
 /// The agent that does it: one that runs beside this process, or in it.
 enum Hand {
     There(Remote),
-    Here(Desk),
+    Here(AgentHandle),
 }
 
 impl Hand {
     async fn status(&self) -> Option<NodeStatus> {
         match self {
             Self::There(remote) => remote.status().await,
-            Self::Here(desk) => Some(desk.status()),
+            Self::Here(handle) => Some(handle.status()),
         }
     }
 
     async fn send(&self, errand: Errand) -> Option<ErrandAnswer> {
         match self {
             Self::There(remote) => remote.send(errand).await,
-            Self::Here(desk) => desk.send(errand).await,
+            Self::Here(handle) => handle.send(errand).await,
         }
     }
 }
@@ -123,7 +123,7 @@ impl Sync {
         let (_go_on, never) = watch::channel(false);
         let ready = Ready::prepare(scope, AgentOptions { from: self.from.clone(), ..AgentOptions::default() })
             .map_err(|why| ended(&why, program))?;
-        let hand = Hand::Here(ready.desk());
+        let hand = Hand::Here(ready.handle());
         let stopped = tokio::select! {
             done = self.ask(common, &typed, &hand) => return done,
             ran = ready.run(never) => return Err(ran.map_or_else(|why| ended(&why, program), |()| gone(&typed))),
@@ -183,11 +183,11 @@ impl Sync {
             tokio::time::sleep(LOOK_EVERY).await;
             status = hand.status().await.ok_or_else(|| gone(typed))?;
         }
-        if let Hand::Here(desk) = hand
+        if let Hand::Here(handle) = hand
             && failed.is_none()
         {
             // The operators want to know how it went, and nobody stays to tell them.
-            let _ = tokio::time::timeout(GOODBYE, desk.send(Errand::default())).await;
+            let _ = tokio::time::timeout(GOODBYE, handle.send(Errand::default())).await;
         }
         finish(common, typed.program, status)
     }

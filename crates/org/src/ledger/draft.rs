@@ -117,22 +117,22 @@ pub fn draft_on(
 ) -> Result<Draft, NotDrafted> {
     let Some(around) = intent.wish.around else {
         let top = ground.head.as_ref().ok_or(NotDrafted::NoHead)?;
-        let mut desk = Desk { replica, ground, state, top, rivals: Vec::new(), left: Vec::new() };
-        let rivals = ground.rivals.iter().filter(|rival| desk.can_record(rival));
-        desk.rivals = rivals.take(MOST_PREVIOUS - 1).collect();
-        return desk.draft(now, intent, change);
+        let mut drafter = Drafter { replica, ground, state, top, rivals: Vec::new(), left: Vec::new() };
+        let rivals = ground.rivals.iter().filter(|rival| drafter.can_record(rival));
+        drafter.rivals = rivals.take(MOST_PREVIOUS - 1).collect();
+        return drafter.draft(now, intent, change);
     };
     let top = replica.heads.get(&around).ok_or(NotDrafted::NoHead)?;
     // Whom the head that is gone round let in by its own mandates is not taken over.
     let instead = ground.around(top, &replica.heads);
     let left = ground.head.iter().chain(&ground.rivals).filter(|it| !instead.reached.contains(&it.digest)).collect();
     let state = replica.fold(&instead);
-    let desk = Desk { replica, ground: &instead, state: &state, top, rivals: Vec::new(), left };
-    desk.draft(now, intent, change)
+    let drafter = Drafter { replica, ground: &instead, state: &state, top, rivals: Vec::new(), left };
+    drafter.draft(now, intent, change)
 }
 
 /// What lies before the maker.
-struct Desk<'a> {
+struct Drafter<'a> {
     replica: &'a Replica,
     ground: &'a Ground,
     state: &'a State,
@@ -160,7 +160,7 @@ impl Meaning {
     }
 }
 
-impl Desk<'_> {
+impl Drafter<'_> {
     fn draft(
         &self,
         now: Timestamp,

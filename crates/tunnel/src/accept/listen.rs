@@ -229,6 +229,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use trials::port::Claim;
+
     use super::*;
 
     fn addresses(address: Option<&str>, port: u16) -> ListenAddresses {
@@ -246,8 +248,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_declared_port_is_that_port_or_none() {
-        let squatter = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = squatter.local_addr().unwrap();
+        let claim = Claim::new();
+        let at = claim.at();
+        let squatter = TcpListener::bind(at).await.unwrap();
         let wished = |address: Option<String>| {
             let said = Said { listen: None, address: address.map(|at| at.parse().unwrap()) };
             ListenAddresses { said, at: Ok(vec![at]) }

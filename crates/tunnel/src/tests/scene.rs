@@ -7,40 +7,29 @@ use identity::authority::Authority;
 use identity::bundle::Identity as IdentityDomain;
 use identity::certificate::binding::BindingTerms;
 use identity::certificate::{Validity, draft_svid, key_id};
-use identity::envelope::Envelope;
-use identity::head::{Cause, Head, Mandate, Revocations};
-use identity::id::{Correlation, Digest, InviteId, KeyId, OrgId, sha256};
+use identity::envelope::{Envelope, Payload};
+use identity::head::{Head, Mandate};
+use identity::id::{Correlation, Digest, InviteId, KeyId, OrgId};
 use identity::key::{EdKey, P256Key, Sign as _};
 use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key};
 use identity::principal::{NodeName, OrgName, Principal, PrincipalKind};
-use identity::signers::{Quorum, Recovery, Signer, Succession};
+use identity::signers::{Recovery, Succession};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
 use org::founding::{Founding, FoundingRecord};
-use org::invite::admission::{Claim, ClaimAuthority, SealKey};
-use org::invite::{Approval, Invite, InviteKind, Right, Uses};
+use org::invite::admission::ClaimAuthority;
+use org::invite::{Invite, Right, Uses};
 use org::ledger::entry::{Action, SignedEntry, Stamp, Under};
 use org::ledger::step::SignerStep;
 use org::member::peer::Presented;
 use org::suspend::Suspension;
 use org::suspend::suspended::Suspensions;
 use rcgen::{CertificateParams, KeyPair};
+pub use testorg::node;
+use testorg::quorum;
 use wire::known::Known;
 
 use crate::control::order::{KeyedSvid, Knowledge};
-
-pub fn node(name: &str) -> NodeName {
-    name.parse().unwrap()
-}
-
-fn key(name: &str) -> EdKey {
-    EdKey::from_seed(&sha256(name.as_bytes()))
-}
-
-/// One who signs alone.
-fn quorum(name: &str) -> Quorum {
-    Quorum::new(1, vec![Signer { name: name.parse().unwrap(), key: key(name).public() }]).unwrap()
-}
 
 pub struct Org {
     pub name: OrgName,
@@ -71,16 +60,9 @@ impl Org {
         let serial = || random::serial().unwrap();
         let root = Authority::root(&name, &root_key, serial(), year).unwrap();
         let issuer = root.certify_issuer(&name, &node("gw-1"), &issuer_key, serial(), year).unwrap();
-        let record = FoundingRecord {
-            name: name.clone(),
-            founded_at: now - Seconds::DAY,
-            identity_root: Bytes(root.certificate().to_vec()),
-            endpoint_root: Bytes(vec![2]),
-            signers: quorum("ann"),
-            recovery: quorum("safe"),
-            recovery_delay: Seconds::DAY,
-        };
-        let founding = Founding::open(Envelope::seal(None, &record).unwrap().signed(&key("ann")).unwrap()).unwrap();
+        let identity_root = Bytes(root.certificate().to_vec());
+        let record = FoundingRecord { founded_at: now - Seconds::DAY, identity_root, ..testorg::record(quorum("ann")) };
+        let founding = testorg::founded(&record, &["ann"]);
         let head = first_head(&founding, issuer.key_id(), now);
         let keys = nodes.iter().map(|name| (node(name), random::p256().unwrap())).collect();
         let beside = Vec::new();
@@ -120,7 +102,7 @@ impl Org {
     pub fn suspension(&self, name: &str, at: Timestamp, span: Seconds) -> Envelope {
         let node_key = self.keys[&node(name)].public().digest();
         let body = Suspension { node_key, name: node(name), at, until: at + span, reason: "odd".to_owned() };
-        Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&key(self.signer)).unwrap()
+        self.sealed(&body, self.signer)
     }
 
     /// Known to whoever is handed something from now on, since now.
@@ -133,21 +115,21 @@ impl Org {
     pub fn revoke_beside(&mut self, name: &str) {
         let mut body = Head { version: self.head.version - 1, ..self.head.clone() };
         body.revocations.node_keys.extend([self.keys[&node(name)].public().digest()]);
-        self.beside.push(Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&key(self.signer)).unwrap());
+        self.beside.push(self.sealed(&body, self.signer));
     }
 
     /// A step from the founders' set to this one's, on the founders' word.
     pub fn succession(&self, to: &str) -> Envelope {
         let first = self.founding.first_signers();
         let body = Succession { version: 2, previous: first.id, also: Vec::new(), quorum: quorum(to), head: None };
-        Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&key("ann")).unwrap()
+        self.sealed(&body, "ann")
     }
 
     /// The same on the word of the recovery keys.
     pub fn recovery(&self, to: &str) -> Envelope {
         let (previous, at) = (self.founding.first_signers().id, self.head.issued_at);
         let body = Recovery { version: 2, previous, quorum: quorum(to), head: None, settles: false, at };
-        Envelope::seal(Some(self.founding.id), &body).unwrap().signed(&key("safe")).unwrap()
+        self.sealed(&body, "safe")
     }
 
     /// From here on this one signs, whom that step leads to from the founders; the next head is the first of it.
@@ -176,8 +158,12 @@ impl Org {
         MembersMap::of(&leaves).unwrap()
     }
 
+    fn sealed<T: Payload>(&self, body: &T, by: &str) -> Envelope {
+        testorg::sealed(Some(self.founding.id), body, &[by])
+    }
+
     fn envelope(&self) -> Envelope {
-        Envelope::seal(Some(self.founding.id), &self.head).unwrap().signed(&key(self.signer)).unwrap()
+        self.sealed(&self.head, self.signer)
     }
 
     /// A machine that no map lists, let in by an invite for such names.
@@ -190,37 +176,15 @@ impl Org {
         let (org, voice, secret) = (Some(self.founding.id), EdKey::from_seed(&[1; 32]), EdKey::from_seed(&[8; 32]));
         let (gateway, uses) = (node("gw-1"), Uses::Limited(1));
         let invite = Invite {
-            id: InviteId([8; 16]),
-            label: String::new(),
-            signers: 1,
-            kind: InviteKind::Token,
-            key: Some(secret.public()),
             rights: vec![Right { gateway, voice: voice.public(), uses }],
             created_at: self.head.issued_at,
             expires_at: self.head.fresh_until,
             names: vec![names.parse().unwrap()],
-            hosts: Vec::new(),
-            networks: Vec::new(),
-            labels: BTreeSet::new(),
-            roles: BTreeSet::new(),
-            approval: Approval::None,
-            approvers: 1,
-            files: BTreeSet::new(),
-            root: None,
+            ..testorg::invite(InviteId([8; 16]), secret.public())
         };
-        let claim = Claim {
-            authority: ClaimAuthority::Invite(invite.id),
-            node_key: self.keys[name].public(),
-            seal_key: SealKey([0; 32]),
-            name: name.clone(),
-            labels: BTreeSet::new(),
-            roles: BTreeSet::new(),
-            host: None,
-            replaces: None,
-            until: None,
-        };
+        let claim = testorg::claim(ClaimAuthority::Invite(invite.id), self.keys[name].public(), name.as_str());
         let claim = Envelope::seal(org, &claim).unwrap().signed(&secret).unwrap().signed(&self.keys[name]).unwrap();
-        let invite = Some(Envelope::seal(org, &invite).unwrap().signed(&key(self.signer)).unwrap());
+        let invite = Some(self.sealed(&invite, self.signer));
         let (under, when) = (
             Under { version: 1, digest: Digest([0; 32]) },
             Stamp { at: clock::now(), correlation: Correlation([0; 8]) },
@@ -287,34 +251,18 @@ fn pair(key: &P256Key) -> KeyPair {
 
 fn first_head(founding: &Founding, identity_issuer: KeyId, now: Timestamp) -> Head {
     let mandate = Mandate {
-        gateway: node("gw-1"),
         voice: EdKey::from_seed(&[1; 32]).public(),
         identity_issuer,
-        endpoint_issuer: KeyId([2; 32]),
-        hosts: Vec::new(),
         kinds: BTreeSet::from([PrincipalKind::Node, PrincipalKind::User, PrincipalKind::Service]),
         names: vec!["*".parse().unwrap()],
-        svid_ttl: Seconds::DAY,
         not_before: now - Seconds::DAY,
         not_after: now + Seconds::DAY.times(90),
-        addresses: Vec::new(),
+        ..testorg::mandate("gw-1")
     };
     Head {
-        version: 1,
-        reverts: None,
-        cause: Cause::Founding,
         issued_at: now - Seconds::HOUR,
         fresh_until: now + Seconds::DAY.times(30),
-        members: None,
-        previous: Vec::new(),
-        recent: Vec::new(),
-        record: std::collections::BTreeMap::new(),
         mandates: vec![mandate],
-        placements: Vec::new(),
-        revocations: Revocations::default(),
-        trust: Vec::new(),
-        signers: founding.first_signers().as_ref(),
-        release: None,
-        fleet: None,
+        ..testorg::first_head(founding.first_signers().as_ref())
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
+use trials::client::stranger::{Cut, Dial};
 use trials::place::{Place, refused, stderr, succeeded};
-use trials::stranger::{Cut, Dial};
 
 use super::{Carrier, founded};
 

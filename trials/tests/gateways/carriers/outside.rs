@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use trials::network::shelf::{Credential, Shelf, Way};
 use trials::place::{Place, Running, ended, openssl, output, refused, stderr, stdout, succeeded, text, until};
-use trials::shelf::{Credential, Shelf, Way};
 
 use super::{Carrier, founded};
 

@@ -3,8 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 
+use trials::client::stranger::Dial;
 use trials::place::{Place, json, refused, succeeded, until};
-use trials::stranger::Dial;
 use wire::permit::Ask;
 
 use super::{Carrier, PROXY, founded, serial, set};

@@ -1,8 +1,8 @@
 //! Proofs that were stolen, moved or half made: a proof is good once, on one connection, for one key and one invite.
 
 use identity::key::Sign;
-use trials::joiner::{Ground, Joiner, prove};
-use trials::stranger::{Dial, Line};
+use trials::client::joiner::{Ground, Joiner, prove};
+use trials::client::stranger::{Dial, Line};
 use wire::enroll::EnrollRequest;
 use wire::permit::Ask;
 

@@ -9,10 +9,10 @@ use identity::key::Sign as _;
 use identity::signers::{Quorum, Signer, Succession};
 use identity::time::Seconds;
 use serde_json::Value;
-use trials::impostor::{Impostor, Papers};
+use trials::attack::impostor::{Impostor, Papers};
+use trials::attack::thief::{Thief, a_day, endpoint};
+use trials::client::stranger::Own;
 use trials::place::{Place, Running, json, refused, stderr, succeeded, until};
-use trials::stranger::Own;
-use trials::thief::{Thief, a_day, endpoint};
 
 /// An org whose gateway does not run, an invite, and what an impostor could show.
 struct Stage {

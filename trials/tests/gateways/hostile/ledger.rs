@@ -11,13 +11,13 @@ use identity::signers::{Quorum, Recovery, Signer, SignerSet, Succession};
 use identity::time::{Seconds, Timestamp};
 use org::invite::admission::Leave;
 use org::invite::approve::{Decision, Verdict};
-use org::invite::{Approval, Invite, InviteKind, Right, Uses};
+use org::invite::{Invite, Right, Uses};
 use org::ledger::entry::Action;
 use org::suspend::Suspension;
-use trials::intruder::Intruder;
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::Thief;
+use trials::client::stranger::Dial;
 use trials::place::{Place, succeeded, text};
-use trials::stranger::Dial;
-use trials::thief::Thief;
 use wire::control::Call;
 
 use super::Scene;
@@ -43,23 +43,13 @@ impl Desk {
         let known = self.thief.known();
         let mandate = known.head.head.mandates.first().unwrap();
         Invite {
-            id: random::invite_id().unwrap(),
             label: "forged".to_owned(),
             signers: known.signers.version,
-            key: Some(self.stranger.public()),
             rights: vec![Right { gateway: mandate.gateway.clone(), voice: mandate.voice, uses: Uses::Unlimited }],
             created_at: clock::now(),
             expires_at: clock::now() + Seconds::DAY,
             names: vec!["*".parse().unwrap()],
-            networks: Vec::new(),
-            labels: BTreeSet::new(),
-            roles: BTreeSet::new(),
-            approval: Approval::None,
-            approvers: 1,
-            files: BTreeSet::new(),
-            hosts: Vec::new(),
-            kind: InviteKind::Token,
-            root: None,
+            ..testorg::invite(random::invite_id().unwrap(), self.stranger.public())
         }
     }
 
@@ -288,7 +278,7 @@ fn the_head_never_goes_back_and_never_forgets() {
     let desk = Desk::new();
     let place = &desk.scene.place;
     let code = place.code(&[]);
-    trials::joiner::Joiner::join(&code, "web-1", place.port);
+    trials::client::joiner::Joiner::join(&code, "web-1", place.port);
     let first = desk.thief.known().head_envelope;
     succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
     let (before, written) = (desk.scene.truth(), desk.written());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 
 use identity::key::P256Key;
-use trials::joiner::{Ground, Joiner};
+use trials::client::joiner::{Ground, Joiner};
+use trials::client::stranger::Dial;
 use trials::place::{succeeded, text, until};
-use trials::stranger::Dial;
 use wire::permit::Ask;
 
 use super::Scene;

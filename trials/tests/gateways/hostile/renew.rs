@@ -6,9 +6,9 @@ use identity::head::Placement;
 use identity::key::{P256Key, Sign as _};
 use identity::principal::Principal;
 use org::invite::admission::Leave;
-use trials::joiner::{Ground, Joiner, check_in};
-use trials::stranger::{Dial, Own};
-use trials::thief::Thief;
+use trials::attack::thief::Thief;
+use trials::client::joiner::{Ground, Joiner, check_in};
+use trials::client::stranger::{Dial, Own};
 use wire::enroll::{Issued, RenewRequest};
 use wire::permit::Ask;
 use wire::sync::LeaveRequest;
@@ -19,7 +19,7 @@ fn again(key: &P256Key) -> P256Key {
     P256Key::from_pkcs8(key.pkcs8()).unwrap()
 }
 
-fn renew(scene: &Scene, own: &Own, request: impl FnOnce(Ground) -> RenewRequest) -> trials::stranger::Reply {
+fn renew(scene: &Scene, own: &Own, request: impl FnOnce(Ground) -> RenewRequest) -> trials::client::stranger::Reply {
     let mut line = Dial::to(scene.port()).with(own).line();
     let ground = Ground::on(&mut line);
     line.ask(Ask::Renew, &request(ground)).unwrap()

@@ -10,8 +10,8 @@ use identity::text::Bytes;
 use identity::time::Seconds;
 use pki_types::CertificateDer;
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose, SanType};
-use trials::joiner::{Ground, Joiner, check_in, prove};
-use trials::stranger::Dial;
+use trials::client::joiner::{Ground, Joiner, check_in, prove};
+use trials::client::stranger::Dial;
 use wire::enroll::{Issued, SvidRequest};
 use wire::permit::Ask;
 
@@ -22,7 +22,7 @@ fn send(
     scene: &Scene,
     joiner: &Joiner,
     twist: impl FnOnce(SvidRequest, Ground) -> SvidRequest,
-) -> trials::stranger::Reply {
+) -> trials::client::stranger::Reply {
     let mut line = Dial::to(scene.port()).line();
     let ground = Ground::on(&mut line);
     let svid = twist(joiner.svid(ground.not_after), ground);

@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use ground::random;
-use trials::joiner::{Ground, Joiner, check_in};
+use trials::attack::thief::Thief;
+use trials::client::joiner::{Ground, Joiner, check_in};
+use trials::client::stranger::{Cut, Dial, Line};
 use trials::place::succeeded;
-use trials::stranger::{Cut, Dial, Line};
-use trials::thief::Thief;
 use wire::control::Call;
 use wire::permit::Ask;
 

@@ -15,12 +15,12 @@ use org::invite::admission::Claim;
 use org::ledger::entry::{Action, Entry};
 use org::ledger::replica::carried;
 use serde_json::Value;
-use trials::impostor::{Impostor, Papers};
-use trials::intruder::Intruder;
-use trials::joiner::Joiner;
+use trials::attack::impostor::{Impostor, Papers};
+use trials::attack::intruder::Intruder;
+use trials::attack::thief::{Thief, a_day};
+use trials::client::joiner::Joiner;
+use trials::client::stranger::Dial;
 use trials::place::{Place, stderr, stdout, succeeded};
-use trials::stranger::Dial;
-use trials::thief::{Thief, a_day};
 use wire::control::{Call, ControlAnswer};
 use wire::enroll::{Challenge, EnrollRequest, Issued};
 use wire::permit::Ask;
@@ -120,7 +120,7 @@ impl Rogue {
     }
 }
 
-fn der(own: &trials::stranger::Own) -> Vec<Bytes> {
+fn der(own: &trials::client::stranger::Own) -> Vec<Bytes> {
     own.chain.iter().map(|der| Bytes(der.as_ref().to_vec())).collect()
 }
 

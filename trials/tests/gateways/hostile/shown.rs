@@ -1,8 +1,8 @@
 //! What strangers show a gateway about its own future.
 
+use trials::attack::thief::Thief;
+use trials::client::stranger::Dial;
 use trials::place::succeeded;
-use trials::stranger::Dial;
-use trials::thief::Thief;
 use wire::permit::Ask;
 use wire::sync::ShowRequest;
 

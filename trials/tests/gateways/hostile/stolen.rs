@@ -10,9 +10,9 @@ use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use rcgen::{BasicConstraints, IsCa, SanType};
 use rustls::AlertDescription as Alert;
-use trials::joiner::{Ground, Joiner, check_in};
-use trials::stranger::{Cut, Dial, Own};
-use trials::thief::{Thief, a_day};
+use trials::attack::thief::{Thief, a_day};
+use trials::client::joiner::{Ground, Joiner, check_in};
+use trials::client::stranger::{Cut, Dial, Own};
 use wire::permit::Ask;
 
 use super::Scene;

@@ -3,9 +3,9 @@
 use std::io::{Read as _, Write as _};
 
 use rustls::{AlertDescription, HandshakeKind};
-use trials::joiner::{Ground, Joiner, check_in};
-use trials::stranger::{Cut, Dial, Line};
-use trials::thief::{Thief, signed_call};
+use trials::attack::thief::{Thief, signed_call};
+use trials::client::joiner::{Ground, Joiner, check_in};
+use trials::client::stranger::{Cut, Dial, Line};
 use wire::control::Call;
 use wire::permit::Ask;
 

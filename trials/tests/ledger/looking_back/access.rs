@@ -1,7 +1,7 @@
 //! Could she reach it then, and by whose signature?
 
 use serde_json::Value;
-use trials::between::Between;
+use trials::attack::between::Between;
 use trials::place::{Place, ended, refused, stderr, stdout, succeeded};
 use wire::control::ControlAnswer;
 

@@ -3,10 +3,10 @@
 use ground::clock;
 use identity::certificate;
 use rustls::AlertDescription as Alert;
+use trials::client::joiner::check_in;
+use trials::client::stranger::{Cut, Dial};
 use trials::faults::Clock;
-use trials::joiner::check_in;
 use trials::place::{Place, json, output, refused, stderr, stdout, succeeded, text, until};
-use trials::stranger::{Cut, Dial};
 use trials::versions::last_seen;
 use wire::permit::Ask;
 

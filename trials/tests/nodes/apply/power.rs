@@ -1,6 +1,6 @@
 //! The power fails while the agent applies, on a disk that forgets what was not synced.
 
-use trials::forgetful::{Forgetful, Lost};
+use trials::faults::forgetful::{Forgetful, Lost};
 use trials::place::until;
 
 use super::{Waiting, copy, quiet};

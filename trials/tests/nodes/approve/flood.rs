@@ -4,9 +4,9 @@ use std::net::Ipv4Addr;
 
 use identity::time::Seconds;
 use rusqlite::Connection;
-use trials::joiner::{Ground, Joiner};
+use trials::client::joiner::{Ground, Joiner};
+use trials::client::stranger::Dial;
 use trials::place::{Place, succeeded, until};
-use trials::stranger::Dial;
 use wire::enroll::EnrollRequest;
 use wire::permit::Ask;
 

@@ -3,8 +3,8 @@
 use identity::envelope::Envelope;
 use rusqlite::{Connection, params};
 use serde_json::json;
-use trials::intruder::Intruder;
-use trials::joiner::Joiner;
+use trials::attack::intruder::Intruder;
+use trials::client::joiner::Joiner;
 use trials::place::{Place, refused, stderr, succeeded};
 
 use super::{begin, human, waiting, words};

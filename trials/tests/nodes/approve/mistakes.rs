@@ -2,9 +2,9 @@
 
 use org::invite::words::Words;
 use rusqlite::Connection;
-use trials::joiner::{Ground, Joiner, prove};
+use trials::client::joiner::{Ground, Joiner, prove};
+use trials::client::stranger::Dial;
 use trials::place::{Place, refused, stderr, succeeded, text};
-use trials::stranger::Dial;
 use wire::permit::Ask;
 
 use super::{approve, begin, human, joined, turned_away, waiting, words};

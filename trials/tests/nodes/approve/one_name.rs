@@ -3,8 +3,8 @@
 use identity::key::Sign as _;
 use org::ledger::entry::Action;
 use serde_json::json;
-use trials::intruder::Intruder;
-use trials::joiner::Joiner;
+use trials::attack::intruder::Intruder;
+use trials::client::joiner::Joiner;
 use trials::place::{Place, ended, json as facts, stderr, stdout, succeeded};
 
 #[test]

@@ -2,8 +2,8 @@
 
 use identity::head::Cause;
 use serde_json::json;
+use trials::attack::thief::Thief;
 use trials::place::{Place, ended, refused, stderr, stdout, succeeded};
-use trials::thief::Thief;
 
 #[test]
 fn a_member_that_was_passed_over_is_listed_by_a_word() {

@@ -97,8 +97,8 @@ fn a_bundle_that_is_shown_again_is_refused_and_seen_and_cuts_nobody_off() {
 
 #[test]
 fn an_alarm_takes_the_key_of_the_bundle() {
-    use trials::joiner::{Ground, Joiner, prove};
-    use trials::stranger::Dial;
+    use trials::client::joiner::{Ground, Joiner, prove};
+    use trials::client::stranger::Dial;
     use wire::permit::Ask;
     let place = Place::founded(&[]);
     let _gateway = place.serve();

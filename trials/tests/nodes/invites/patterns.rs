@@ -1,8 +1,8 @@
 //! Whoever claims a host name, from a network: of low assurance for ever.
 
-use trials::joiner::{Ground, Joiner, prove};
+use trials::client::joiner::{Ground, Joiner, prove};
+use trials::client::stranger::Dial;
 use trials::place::{Place, ended, refused, stderr, succeeded, text};
-use trials::stranger::Dial;
 use wire::permit::Ask;
 
 use crate::publishing::Scene;
@@ -118,7 +118,7 @@ const CLASSES: &str = "classes:
 services:
   wiki: {at: web, addr: '127.0.0.1:8080', groups: pages}
 nodes:
-  quay: {address: '127.0.0.1:7444', relay: true}";
+  quay: {address: '@PEERS@', relay: true}";
 
 #[test]
 fn a_class_with_services_is_closed_to_whoever_proved_nothing() {
@@ -144,15 +144,15 @@ fn nothing_of_weight_is_placed_on_a_machine_of_low_assurance() {
     let code = place.code(&["--pattern", "lab-*", "--from", HERE, "--approval", "none"]);
     succeeded(&place.join("lab-1", &code));
     let fleet = |more: &str| {
-        scene.declare(&format!("nodes:\n  quay: {{address: '127.0.0.1:7444', relay: true}}\n{more}"));
+        scene.declare(&format!("nodes:\n  quay: {{address: '@PEERS@', relay: true}}\n{more}"));
         place.freehold(&["publish", "--yes", "--no-wait"])
     };
     let wiki = "services:\n  wiki: {at: lab-1, addr: '127.0.0.1:8080', groups: pages}";
     refused(
-        &fleet(&format!("  lab-1: {{address: '127.0.0.1:7445'}}\n{wiki}")),
+        &fleet(&format!("  lab-1: {{address: 'lab.example:7444'}}\n{wiki}")),
         "`lab-1` would provide the service `wiki`",
     );
-    refused(&fleet("  lab-1: {address: '127.0.0.1:7445', relay: true}"), "`lab-1` would relay the traffic of others");
+    refused(&fleet("  lab-1: {address: 'lab.example:7444', relay: true}"), "`lab-1` would relay the traffic of others");
     let plan = place.freehold(&["plan"]);
     refused(&plan, "some machines were let in on a claimed name alone");
     succeeded(&fleet("  lab-1:"));

@@ -1,8 +1,8 @@
 //! A yes beforehand: it spares a proof the person, adds up among signers, and lets no pattern in.
 
-use trials::joiner::{Ground, Joiner};
+use trials::client::joiner::{Ground, Joiner};
+use trials::client::stranger::Dial;
 use trials::place::{Place, ended, succeeded, text};
-use trials::stranger::Dial;
 use wire::permit::Ask;
 
 use crate::nodes::invites::patterns::claims;

@@ -5,11 +5,11 @@ use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::time::Seconds;
 use org::report::{Applied, Mark, Refused, Report};
-use trials::joiner::Joiner;
-use trials::meter;
+use trials::attack::thief::Thief;
+use trials::client::joiner::Joiner;
+use trials::client::stranger::{Dial, Line};
+use trials::load::meter;
 use trials::place::{stderr, stdout, succeeded};
-use trials::stranger::{Dial, Line};
-use trials::thief::Thief;
 use wire::permit::Ask;
 use wire::sync::SyncRequest;
 

@@ -12,7 +12,7 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use org::report::Report;
 use serde_json::Value;
-use trials::liar::{Liar, Lie, Loot, Told};
+use trials::attack::liar::{Liar, Lie, Loot, Told};
 use trials::place::{Place, Running, until};
 use wire::control::{Call, ControlAnswer};
 
@@ -24,7 +24,6 @@ pub struct Scene {
 impl Scene {
     pub fn new(members: &[&str]) -> (Self, Running) {
         let place = Place::founded(&["--node", "quay"]);
-        std::fs::create_dir(place.path("fleet")).unwrap();
         let gateway = place.serve();
         for member in members {
             place.joined(member);
@@ -46,12 +45,12 @@ users: {{ann: {{roles: operator, nodes: quay}}}}
 roles: {{operator: {{allow: pages}}}}
 groups: [pages]
 nodes:
-  quay: {{address: \"127.0.0.1:7444\", relay: true}}
+  quay: {{address: \"@PEERS@\", relay: true}}
 classes: {{web: {{match: web-*, {web}}}}}
 services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
 "
         );
-        std::fs::write(self.place.path("fleet/fleet.yaml"), text).unwrap();
+        self.place.write_fleet(&text);
     }
 
     pub fn until_settled(&self, node: &str, head: u64) {
@@ -93,8 +92,8 @@ services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
 
     /// What the real gateway has of a node's reports, checked.
     pub fn report(&self, node: &str) -> Option<Report> {
-        let thief = trials::thief::Thief::of(&self.place);
-        let mut line = trials::stranger::Dial::to(self.place.port).line();
+        let thief = trials::attack::thief::Thief::of(&self.place);
+        let mut line = trials::client::stranger::Dial::to(self.place.port).line();
         let body = thief.call(&mut line, &Call::Reports { after: 0 }).body;
         let Ok(ControlAnswer::Reports { reports, .. }) = serde_json::from_value(body) else { panic!("no reports") };
         let opened = reports.iter().map(|view| open(&thief.known(), &view.report));

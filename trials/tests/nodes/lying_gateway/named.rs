@@ -10,7 +10,7 @@ use identity::principal::NodeName;
 use identity::text::Bytes;
 use org::refusal::Refusal;
 use org::report::Report;
-use trials::liar::{Liar, Loot, Told};
+use trials::attack::liar::{Liar, Loot, Told};
 use trials::place::{stderr, stdout, until};
 use wire::sync::{SyncAnswer, SyncRequest};
 

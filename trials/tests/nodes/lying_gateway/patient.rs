@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use identity::principal::NodeName;
-use trials::liar::{Loot, Told};
+use trials::attack::liar::{Loot, Told};
 use trials::place::until;
 use wire::sync::{SyncAnswer, SyncRequest};
 

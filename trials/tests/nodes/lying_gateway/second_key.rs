@@ -6,8 +6,8 @@ use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::members::{Leaf, Meant, NodeLeaf};
 use manifest::stored::Manifest;
+use trials::attack::thief::Thief;
 use trials::place::{refused, stdout, succeeded, until};
-use trials::thief::Thief;
 
 use super::Scene;
 

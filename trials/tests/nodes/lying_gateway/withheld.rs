@@ -9,7 +9,7 @@ use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::Seconds;
 use manifest::stored::{Manifest, SCHEMA};
-use trials::liar::Loot;
+use trials::attack::liar::Loot;
 use trials::place::until;
 use wire::sync::{SyncAnswer, SyncRequest};
 

@@ -2,8 +2,8 @@
 
 use identity::id::Digest;
 use serde_json::Value;
+use trials::client::stranger::Dial;
 use trials::place::{Place, json, output, succeeded, until};
-use trials::stranger::Dial;
 
 use super::{Curl, agent, files, hash_of, mach_o};
 

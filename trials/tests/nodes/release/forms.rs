@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use trials::network::shelf::{Credential, Shelf, Way};
 use trials::place::{Place, Running, ended, mode, output, stderr, stdout, succeeded, text};
-use trials::shelf::{Credential, Shelf, Way};
 
 use super::{agent, mach_o, made_up};
 

@@ -12,7 +12,7 @@ use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::Seconds;
 use manifest::stored::Manifest;
-use trials::liar::{Loot, Told};
+use trials::attack::liar::{Loot, Told};
 use trials::place::{Running, succeeded, until};
 use wire::known::{Known, KnownFile};
 use wire::sync::{SyncAnswer, SyncRequest};

@@ -5,9 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
 use org::report::{Applied, Report};
+use trials::attack::thief::Thief;
+use trials::client::stranger::Dial;
 use trials::place::{Running, ended, mode, until};
-use trials::stranger::Dial;
-use trials::thief::Thief;
 use wire::control::{Call, ControlAnswer};
 
 use super::{machine, not_synced, synced};

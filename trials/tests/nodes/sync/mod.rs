@@ -14,7 +14,7 @@ use crate::publishing::Scene;
 
 /// A machine of its own, with these lines of its entry in the fleet.
 pub fn machine(name: &str, lines: &[&str]) -> String {
-    let quay = "nodes:\n  quay:\n    address: \"127.0.0.1:7444\"\n    relay: true".to_owned();
+    let quay = "nodes:\n  quay:\n    address: \"@PEERS@\"\n    relay: true".to_owned();
     let name = format!("  {name}:");
     let lines = lines.iter().map(|line| format!("    {line}"));
     [quay, name].into_iter().chain(lines).collect::<Vec<_>>().join("\n")

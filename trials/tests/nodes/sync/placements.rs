@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use identity::certificate;
 use identity::principal::Principal;
 use identity::time::Timestamp;
-use trials::joiner::{Ground, Joiner};
+use trials::client::joiner::{Ground, Joiner};
+use trials::client::stranger::Dial;
 use trials::place::{Place, below};
-use trials::stranger::Dial;
 use wire::enroll::{Issued, RenewRequest};
 use wire::permit::Ask;
 
@@ -27,7 +27,7 @@ classes:
   web: {{match: web-*}}
 nodes:
   quay:
-    address: \"127.0.0.1:7444\"
+    address: \"@PEERS@\"
     relay: true
   db-1:
   db-2:
@@ -40,7 +40,7 @@ fn declare(scene: &Scene, org: &str, more: &str) {
     let people = "roles:\n  operator: {allow: pages}\ngroups:\n  pages: {about: what people read}";
     let ann = "users:\n  ann:\n    roles: operator\n    nodes: quay";
     let text = format!("org:\n  name: harbor\n  id: {id}\n{org}\n{people}\n{ann}\n{more}\n");
-    std::fs::write(scene.place.path("fleet/fleet.yaml"), text).unwrap();
+    scene.place.write_fleet(&text);
     scene.publish();
 }
 

@@ -39,7 +39,7 @@ fn a_rotation_comes_on_a_stick_and_the_gateway_is_believed_afterwards() {
     let (file, pem) = (trust_file(&place.path("stick")), || place.scope("web-1").join("trust/endpoint.pem"));
     let whole = std::fs::read(&file).unwrap();
     let bundles: Vec<Envelope> = serde_json::from_slice(&whole).unwrap();
-    let org = trials::thief::Thief::of(place).known().org();
+    let org = trials::attack::thief::Thief::of(place).known().org();
     let is_identity = |bundle: &&Envelope| bundle.peek::<BundleBody>(Some(org)).unwrap().domain == Domain::Identity;
     let identity: Vec<_> = bundles.iter().filter(is_identity).collect();
     assert!(!identity.is_empty() && identity.len() < bundles.len());

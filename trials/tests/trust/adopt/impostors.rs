@@ -10,10 +10,10 @@ use identity::envelope::Envelope;
 use identity::head::{Head, TrustLine, TrustState};
 use identity::key::EdKey;
 use serde_json::{Value, json};
-use trials::impostor::{Impostor, Papers};
+use trials::attack::impostor::{Impostor, Papers};
+use trials::attack::thief::{Thief, a_day, endpoint};
+use trials::client::stranger::Own;
 use trials::place::{Place, below, output, succeeded};
-use trials::stranger::Own;
-use trials::thief::{Thief, a_day, endpoint};
 
 /// A machine whose gateway is gone, and somebody else in its place who has a root of their own.
 struct Stage {

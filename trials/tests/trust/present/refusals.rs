@@ -12,11 +12,11 @@ use identity::key::Sign as _;
 use identity::time::Seconds;
 use org::invite::code::InviteCode;
 use rustls::AlertDescription as Alert;
+use trials::attack::thief::{Thief, a_day};
+use trials::client::joiner::Joiner;
+use trials::client::stranger::{Cut, Dial, Own};
 use trials::faults::Clock;
-use trials::joiner::Joiner;
 use trials::place::{Place, ended, output, refused, stderr};
-use trials::stranger::{Cut, Dial, Own};
-use trials::thief::{Thief, a_day};
 
 use super::{NewRoot, Turner};
 use crate::gateways::hostile::Scene;

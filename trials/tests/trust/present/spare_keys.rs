@@ -4,9 +4,9 @@ use identity::bundle::Identity;
 use identity::certificate;
 use identity::id::KeyId;
 use identity::text::Bytes;
-use trials::joiner::check_in;
+use trials::client::joiner::check_in;
+use trials::client::stranger::Dial;
 use trials::place::{Place, mode, openssl, until};
-use trials::stranger::Dial;
 use wire::permit::Ask;
 
 use super::{NewRoot, Turner, own_of, svid_of};

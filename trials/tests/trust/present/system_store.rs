@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use ground::random;
 use identity::bundle::Endpoint;
-use trials::impostor::{Impostor, Papers};
+use trials::attack::impostor::{Impostor, Papers};
+use trials::attack::thief::{Thief, a_day, endpoint};
 use trials::place::{Place, output, stderr, stdout, succeeded};
-use trials::thief::{Thief, a_day, endpoint};
 
 use super::NewRoot;
 

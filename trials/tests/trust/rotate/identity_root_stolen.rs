@@ -15,11 +15,11 @@ use org::invite::code::InviteCode;
 use rustix::process::Signal;
 use rustls::AlertDescription as Alert;
 use serde_json::{Value, json};
-use trials::impostor::{Impostor, Papers};
-use trials::joiner::{Joiner, check_in};
+use trials::attack::impostor::{Impostor, Papers};
+use trials::attack::thief::{Thief, a_day, endpoint};
+use trials::client::joiner::{Joiner, check_in};
+use trials::client::stranger::{Cut, Dial, Own};
 use trials::place::{Place, Running, ended, output, refused, stderr, succeeded, text, until};
-use trials::stranger::{Cut, Dial, Own};
-use trials::thief::{Thief, a_day, endpoint};
 use wire::permit::Ask;
 
 use super::{agent, is, log_of, serve, states, trust};

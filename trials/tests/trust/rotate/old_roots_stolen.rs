@@ -11,10 +11,10 @@ use identity::certificate::binding::BindingTerms;
 use identity::key::P256Key;
 use identity::principal::Principal;
 use rustls::AlertDescription as Alert;
-use trials::impostor::{Impostor, Papers};
+use trials::attack::impostor::{Impostor, Papers};
+use trials::attack::thief::{Thief, a_day, endpoint};
+use trials::client::stranger::{Cut, Dial, Own};
 use trials::place::{Place, Running, output, stderr, stdout, succeeded, text, until};
-use trials::stranger::{Cut, Dial, Own};
-use trials::thief::{Thief, a_day, endpoint};
 
 use super::{agent, is, log_of, serve, states, trust};
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use trials::door::Door;
 use trials::faults::{Clock, SmallDisk};
+use trials::network::forwarder::Forwarder;
 use trials::place::{Place, Running, ended, openssl, output, stderr, succeeded, text, until};
 
 use super::{adoption, agent, in_force, is, last_seen, log_of, names, started, states, trust};
@@ -25,8 +25,8 @@ struct Twenty {
     agents: BTreeMap<&'static str, Running>,
     _gateway: Running,
     /// The only ways of `killed` and of `shut`.
-    killed: Door,
-    shut: Door,
+    killed: Forwarder,
+    shut: Forwarder,
     /// The disk of `full`.
     disk: SmallDisk,
     /// The clock of `web-01`.
@@ -51,7 +51,7 @@ impl Twenty {
                 });
             }
         });
-        let (killed, shut) = (Door::to(place.port), Door::to(place.port));
+        let (killed, shut) = (Forwarder::to(place.port), Forwarder::to(place.port));
         let clock = Clock::new(place.path("clock"));
         let mut twenty = Self { agents: BTreeMap::new(), _gateway: gateway, killed, shut, disk, clock, place };
         for node in &all {
@@ -80,7 +80,6 @@ impl Twenty {
 
     /// Nobody waits five minutes for one that goes back.
     fn shorten_the_trials_of_shut(&self) {
-        fs::create_dir(self.place.path("fleet")).unwrap();
         let id = self.place.facts(&["org", "list"])[0]["org_id"].clone();
         let fleet = format!(
             "org: {{name: harbor, id: {id}}}
@@ -88,12 +87,12 @@ users: {{ann: {{roles: operator, nodes: quay}}}}
 roles: {{operator: {{allow: pages}}}}
 groups: [pages]
 nodes:
-  quay: {{address: \"127.0.0.1:7444\", relay: true}}
+  quay: {{address: \"@PEERS@\", relay: true}}
   shut: {{apply: {{deadline: 8s}}}}
 services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
 "
         );
-        fs::write(self.place.path("fleet/fleet.yaml"), fleet).unwrap();
+        self.place.write_fleet(&fleet);
         let head = self.place.facts(&["publish", "--yes", "--no-wait"])["head"].clone();
         until("`shut` has settled", || {
             let applied = self.place.status("shut")["applied"].clone();

@@ -9,7 +9,7 @@ use identity::time::Seconds;
 use org::invite::Invite;
 use org::ledger::entry::Entry;
 use org::ledger::replica::carried;
-use trials::between::Between;
+use trials::attack::between::Between;
 use trials::place::{refused, text, until};
 use wire::control::{ControlAnswer, Observed};
 
@@ -61,7 +61,7 @@ fn an_invite_that_the_gateway_does_not_tell_of_is_named_all_the_same() {
     let (plan, exit) = scene.plan(&["retire", "endpoint", "1"]);
     assert_eq!((exit, broken(&plan)), (Some(3), vec![("invite", id.as_str())]));
     // It stands in the ledger: this home has its own copy, and of that which it pulls anew nothing can be left out.
-    let org = Some(trials::thief::Thief::of(place).known().org());
+    let org = Some(trials::attack::thief::Thief::of(place).known().org());
     let lie = Between::changing(place, move |answer| match answer {
         ControlAnswer::Beyond { mut entries, more } => {
             let tells = |entry: &Entry| carried(&entry.action).any(|carried| carried.kind() == Invite::KIND);

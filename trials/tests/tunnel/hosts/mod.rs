@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use trials::lan::Lan;
+use trials::network::lan::Lan;
 use trials::place::{Place, Running, json, output, stdout, succeeded, text, until};
 
 use crate::tunnel::services::{PAGE, Wiki};
@@ -181,11 +181,11 @@ nodes:
     }
 
     /// A stream that a program on that host opens and keeps open: its end, and the service's.
-    fn stream(&self, from: &str) -> Held {
+    fn stream(&self, from: &str) -> OpenStream {
         self.stream_to(from, ("wiki", &self.wiki))
     }
 
-    fn stream_to(&self, from: &str, (service, pages): (&str, &Wiki)) -> Held {
+    fn stream_to(&self, from: &str, (service, pages): (&str, &Wiki)) -> OpenStream {
         let at = self.socks(from);
         let mut near = self.lan.within(from, || TcpStream::connect(&at).unwrap());
         let name = format!("{service}.harbor.internal");
@@ -201,17 +201,17 @@ nodes:
         for end in [&near, &far] {
             end.set_read_timeout(Some(PATIENCE)).unwrap();
         }
-        Held { near, far }
+        OpenStream { near, far }
     }
 }
 
 /// Both ends of an open stream.
-struct Held {
+struct OpenStream {
     near: TcpStream,
     far: TcpStream,
 }
 
-impl Held {
+impl OpenStream {
     /// A few bytes go there, and back.
     fn carries(&self) {
         for (mut from, mut to) in [(&self.near, &self.far), (&self.far, &self.near)] {

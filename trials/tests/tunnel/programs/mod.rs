@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use trials::lan::Lan;
+use trials::network::lan::Lan;
 use trials::place::{Place, Running, json, output, succeeded, text, until};
 
 /// `quay` has the gateway, `alpha` everything that is called, and those who call are at home on `beta`. Each has a network of

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use identity::id::OrgId;
 use serde_json::Value;
-use trials::lan::Lan;
+use trials::network::lan::Lan;
 use trials::place::{Place, Running, json, output, stdout, succeeded, text, until};
 
 use super::{listening, serving, told};

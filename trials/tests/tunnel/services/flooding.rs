@@ -11,9 +11,9 @@ use quinn::crypto::rustls::QuicClientConfig;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustls::{ClientConfig, ClientConnection};
 use tokio::task::JoinSet;
-use trials::meter;
+use trials::client::stranger::{Dial, ELSEWHERE};
+use trials::load::meter;
 use trials::place::until;
-use trials::stranger::{Dial, ELSEWHERE};
 
 use super::Harbor;
 use super::quayside::{echo, echoes};

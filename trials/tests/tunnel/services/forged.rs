@@ -17,12 +17,12 @@ use org::ledger::entry::Action;
 use org::member::peer::Presented;
 use rustls::{ClientConnection, StreamOwned};
 use serde::Serialize;
-use trials::intruder::Intruder;
-use trials::joiner::Joiner;
-use trials::liar::Loot;
+use trials::attack::intruder::Intruder;
+use trials::attack::liar::Loot;
+use trials::attack::thief::{Thief, a_day};
+use trials::client::joiner::Joiner;
+use trials::client::stranger::{Dial, Own};
 use trials::place::{succeeded, until};
-use trials::stranger::{Dial, Own};
-use trials::thief::{Thief, a_day};
 use wire::known::Known;
 use wire::peer::{ALPN, Declined, Hello, News, Open, Opened, SCHEMA};
 

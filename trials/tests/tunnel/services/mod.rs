@@ -24,6 +24,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 use trials::place::{Place, Running, output, until};
+use trials::port::Claim;
 
 use crate::publishing::Scene;
 
@@ -37,7 +38,7 @@ pub struct Harbor {
     pub beta: Option<Running>,
     pub gateway: Option<Running>,
     /// Where peers reach `quay` and `alpha`: ports that nobody else claims.
-    ports: [Place; 2],
+    ports: [Claim; 2],
 }
 
 impl Harbor {
@@ -58,7 +59,7 @@ impl Harbor {
             alpha,
             beta: Some(beta),
             gateway: Some(gateway),
-            ports: [Place::new(), Place::new()],
+            ports: [Claim::new(), Claim::new()],
         };
         harbor.publish("pages");
         harbor

@@ -59,14 +59,14 @@ const MAX_KEYS: usize = 64;
 
 #[derive(Debug, Default)]
 struct HeldKeys {
-    held: Vec<Held>,
+    leases: Vec<Lease>,
     /// Somebody brought something.
     given: bool,
     ended: bool,
 }
 
 #[derive(Debug)]
-struct Held {
+struct Lease {
     told: HeldKey,
     key: Arc<dyn Sign>,
     begun: Reading,
@@ -176,24 +176,24 @@ impl Holder {
     fn swept(&self) -> MutexGuard<'_, HeldKeys> {
         let mut keys = self.keys();
         let now = clocks();
-        let verdicts: Vec<KeyHold> = keys.held.iter().map(|held| judge(held.begun, now, held.span)).collect();
+        let verdicts: Vec<KeyHold> = keys.leases.iter().map(|lease| judge(lease.begun, now, lease.span)).collect();
         if verdicts.iter().any(|verdict| matches!(verdict, KeyHold::Slept | KeyHold::ClockJumped)) {
-            keys.held.clear();
+            keys.leases.clear();
         }
-        keys.held.retain(|held| judge(held.begun, now, held.span) == KeyHold::Hold);
+        keys.leases.retain(|lease| judge(lease.begun, now, lease.span) == KeyHold::Hold);
         keys
     }
 
     /// Nothing is held, and nobody is about to bring something. From then on nothing is taken.
     fn is_done(&self, waiting: bool) -> bool {
         let mut keys = self.swept();
-        keys.ended = keys.ended || (keys.held.is_empty() && (keys.given || !waiting));
+        keys.ended = keys.ended || (keys.leases.is_empty() && (keys.given || !waiting));
         keys.ended
     }
 
     fn forget(&self) {
         let mut keys = self.keys();
-        keys.held.clear();
+        keys.leases.clear();
         keys.ended = true;
     }
 
@@ -210,7 +210,7 @@ impl Holder {
     }
 
     fn status(&self) -> KeyAgentAnswer {
-        let keys = self.swept().held.iter().map(|held| held.told.clone()).collect();
+        let keys = self.swept().leases.iter().map(|lease| lease.told.clone()).collect();
         KeyAgentAnswer::Status(KeyAgentStatus { pid: std::process::id(), keys })
     }
 
@@ -233,18 +233,18 @@ impl Holder {
                 until: clock::now() + seconds,
                 held_in,
             };
-            taken.push(Held { told, key, begun, span: Duration::from_secs(seconds.0) });
+            taken.push(Lease { told, key, begun, span: Duration::from_secs(seconds.0) });
         }
         let mut keys = self.swept();
         if keys.ended {
             return KeyAgentAnswer::Ending;
         }
-        let same = |held: &Held, new: &Held| held.told.key == new.told.key && held.told.org == new.told.org;
-        keys.held.retain(|held| !taken.iter().any(|new| same(held, new)));
-        if keys.held.len() + taken.len() > MAX_KEYS {
+        let same = |lease: &Lease, new: &Lease| lease.told.key == new.told.key && lease.told.org == new.told.org;
+        keys.leases.retain(|lease| !taken.iter().any(|new| same(lease, new)));
+        if keys.leases.len() + taken.len() > MAX_KEYS {
             return refused("this agent holds as many keys as it can");
         }
-        keys.held.extend(taken);
+        keys.leases.extend(taken);
         keys.given = true;
         drop(keys);
         self.status()
@@ -253,9 +253,9 @@ impl Holder {
     fn sign(&self, key: PublicKey, purpose: Purpose, message: &[u8]) -> KeyAgentAnswer {
         let mut verdict = "this key is not held any more".to_owned();
         let mut chosen = None;
-        for held in self.swept().held.iter().filter(|held| held.told.key == key) {
-            match purpose.check(held.told.org, message) {
-                Ok(()) => chosen = Some(held.key.clone()),
+        for lease in self.swept().leases.iter().filter(|lease| lease.told.key == key) {
+            match purpose.check(lease.told.org, message) {
+                Ok(()) => chosen = Some(lease.key.clone()),
                 Err(why) => verdict = why.to_string(),
             }
         }

@@ -4,12 +4,13 @@ use ground::random;
 use identity::authority::Authority;
 use identity::bundle::Endpoint;
 use identity::certificate::Validity;
-use identity::head::{Cause, Grace, Revocations, TrustState};
+use identity::head::{Grace, TrustState};
 use identity::id::Digest;
 use identity::key::Sign as _;
 use identity::principal::OrgName;
 use identity::signers::SignersRef;
 use org::report::{Refused, TrustTold};
+use trials::scene::{self, first_head};
 
 use super::*;
 
@@ -35,17 +36,11 @@ fn authority() -> Authority<Endpoint> {
 
 fn mandate(gateway: &str, issuer: KeyId) -> Mandate {
     Mandate {
-        gateway: gateway.parse().unwrap(),
-        voice: random::p256().unwrap().public(),
         identity_issuer: issuer,
         endpoint_issuer: issuer,
-        hosts: Vec::new(),
-        kinds: BTreeSet::new(),
-        names: Vec::new(),
-        svid_ttl: Seconds::DAY,
         not_before: Timestamp::from_unix(0),
         not_after: LATER,
-        addresses: Vec::new(),
+        ..scene::mandate(gateway)
     }
 }
 
@@ -66,21 +61,11 @@ fn stage(domain: Domain) -> Stage {
     let lines = vec![old, TrustLine::new(domain, 2, Digest([2; 32]), TrustState::Active)];
     let head = Head {
         version: 9,
-        reverts: None,
-        cause: Cause::Founding,
         issued_at: NOW,
         fresh_until: LATER,
-        members: None,
-        previous: Vec::new(),
-        recent: Vec::new(),
-        record: std::collections::BTreeMap::new(),
         mandates: vec![mandate("laptop", issuer)],
-        placements: Vec::new(),
-        revocations: Revocations::default(),
         trust: lines,
-        signers: SignersRef { version: 1, id: Digest([3; 32]) },
-        release: None,
-        fleet: None,
+        ..first_head(SignersRef { version: 1, id: Digest([3; 32]) })
     };
     let scene = Scene {
         domain,

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use identity::envelope::{Envelope, Payload};
-use identity::head::{Cause, Head, Mandate, Revocations};
-use identity::id::{Correlation, Digest, InviteId, KeyId, sha256};
-use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
+use identity::head::{Head, Mandate};
+use identity::id::{Correlation, Digest, InviteId, sha256};
+use identity::key::{P256Key, PublicKey, Sign as _};
 use identity::members::{Leaf, Meant, MembersMap, NodeLeaf};
-use identity::principal::{NodeName, PrincipalKind};
-use identity::signers::{Quorum, Recovery, Signer, SignerSet, SignersRef, Succession};
+use identity::principal::PrincipalKind;
+use identity::signers::{Recovery, SignerSet, SignersRef, Succession};
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
+
+pub use testorg::{key as ed, node, quorum_of as quorum, signed};
 
 use super::replicas::{Store, hear};
 use crate::founding::{Founding, FoundingRecord};
@@ -29,11 +31,6 @@ pub const fn day(n: u64) -> Timestamp {
     Timestamp::from_unix(1_800_000_000 + 86_400 * n.cast_signed())
 }
 
-/// A signer's, a gateway's or an invite's key: for each name always the same.
-pub fn ed(name: &str) -> EdKey {
-    EdKey::from_seed(&sha256(name.as_bytes()))
-}
-
 pub fn voice(gateway: &str) -> PublicKey {
     ed(gateway).public()
 }
@@ -41,12 +38,8 @@ pub fn voice(gateway: &str) -> PublicKey {
 /// A machine's key: for each name always the same. They are slow to make, and made once.
 pub fn machine(name: &str) -> Arc<P256Key> {
     static TABLE: Mutex<BTreeMap<String, Arc<P256Key>>> = Mutex::new(BTreeMap::new());
-    const PKCS8: &[u8] = &[
-        0x30, 0x41, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08,
-        0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x27, 0x30, 0x25, 0x02, 0x01, 0x01, 0x04, 0x20,
-    ];
     let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
-    let make = || Arc::new(P256Key::from_pkcs8(&[PKCS8, &sha256(name.as_bytes())].concat()).unwrap());
+    let make = || Arc::new(testorg::machine_key(sha256(name.as_bytes())));
     Arc::clone(table.entry(name.to_owned()).or_insert_with(make))
 }
 
@@ -55,28 +48,14 @@ pub fn key(name: &str) -> Digest {
     machine(name).public().digest()
 }
 
-pub fn node(name: &str) -> NodeName {
-    name.parse().unwrap()
-}
-
-pub fn quorum(threshold: usize, names: &[&str]) -> Quorum {
-    let signer = |name: &&str| Signer { name: name.parse().unwrap(), key: ed(name).public() };
-    Quorum::new(threshold, names.iter().map(signer).collect()).unwrap()
-}
-
 pub fn mandate(gateway: &str, voice: &str) -> Mandate {
     Mandate {
-        gateway: node(gateway),
         voice: ed(voice).public(),
-        identity_issuer: KeyId([1; 32]),
-        endpoint_issuer: KeyId([2; 32]),
-        hosts: Vec::new(),
         kinds: BTreeSet::from([PrincipalKind::Node]),
         names: vec!["*".parse().unwrap()],
-        svid_ttl: Seconds::DAY,
         not_before: day(0),
         not_after: day(10_000),
-        addresses: Vec::new(),
+        ..testorg::mandate(gateway)
     }
 }
 
@@ -127,29 +106,13 @@ impl Org {
             recovery: quorum(2, &["phrase-1", "phrase-2", "phrase-3"]),
             recovery_delay: Seconds::DAY.times(DELAY),
         };
-        let mut envelope = Envelope::seal(None, &record).unwrap();
-        for name in signers {
-            envelope.sign(&ed(name)).unwrap();
-        }
+        let envelope = testorg::sealed(None, &record, signers);
         let founding = Founding::open(envelope.clone()).unwrap();
         let mut org = Self { founding, first: envelope.into() };
         let head = Head {
-            version: 1,
-            previous: Vec::new(),
-            recent: Vec::new(),
-            reverts: None,
-            cause: Cause::Founding,
-            issued_at: day(0),
             fresh_until: day(FRESH),
-            members: None,
             mandates: GATEWAYS.map(|name| mandate(name, name)).to_vec(),
-            record: BTreeMap::new(),
-            placements: Vec::new(),
-            revocations: Revocations::default(),
-            trust: Vec::new(),
-            signers: org.set().as_ref(),
-            release: None,
-            fleet: None,
+            ..testorg::first_head(org.set().as_ref())
         };
         org.first = org.head(head, Leaves::from([(node("alpha"), leaf("alpha", "ka"))]), signers);
         org
@@ -297,13 +260,6 @@ pub fn claim(key: &str, name: &str, authority: ClaimAuthority) -> Claim {
         replaces: None,
         until: None,
     }
-}
-
-pub fn signed(mut envelope: Envelope, by: &[&str]) -> Envelope {
-    for name in by {
-        envelope.sign(&ed(name)).unwrap();
-    }
-    envelope
 }
 
 /// The same bytes, and a signature under somebody's key that is none.

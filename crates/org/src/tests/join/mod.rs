@@ -1,8 +1,8 @@
 //! Who may join, and what spends an invite.
 
-mod joining;
+mod enroll;
 mod kinds;
-mod approving;
-mod belonging;
-mod granting;
-mod spending;
+mod approve;
+mod member;
+mod grant;
+mod uses;

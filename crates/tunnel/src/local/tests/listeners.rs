@@ -4,6 +4,7 @@ use std::net::TcpListener as Taken;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use identity::principal::HostPort;
+use trials::port::Claim;
 
 use super::*;
 use crate::local::ports::offset;
@@ -164,7 +165,8 @@ async fn what_cannot_be_bound_is_told_and_the_rest_is_there() {
 #[tokio::test]
 async fn what_the_fleet_opens_to_others_is_open_there_and_nowhere_else() {
     let mut house = House::new().await;
-    let wide = Taken::bind("0.0.0.0:0").unwrap().local_addr().unwrap();
+    let claim = Claim::new();
+    let wide = SocketAddr::from(([0, 0, 0, 0], claim.port));
     house.running = running(&wide.to_string(), false);
     let at = house.follow().await.at;
     assert_eq!(at[&ListenerId::Socks], wide);

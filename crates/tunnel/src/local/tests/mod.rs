@@ -13,6 +13,7 @@ use identity::principal::{Name, Principal};
 use manifest::stored::{Dial, Forward, Place as At, Socks, Target, TunnelPolicy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
+use trials::port::Nobody;
 
 use crate::access::targets::Targets;
 use crate::control::listener::ListenerId;
@@ -81,14 +82,15 @@ struct House {
     home: BTreeSet<Principal>,
     org: OrgId,
     asked: Arc<Mutex<Vec<(Principal, Destination)>>>,
+    _down: Nobody,
 }
 
 impl House {
     /// SOCKS at any port; a service `echo` at two nodes, `down` that does not accept, `secret` that is not for us.
     async fn new() -> Self {
         let echo = echo().await;
-        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        let services = BTreeMap::from([(name("echo"), echo), (name("down"), closed)]);
+        let down = Nobody::new();
+        let services = BTreeMap::from([(name("echo"), echo), (name("down"), down.at())]);
         let refused = BTreeMap::from([(name("secret"), SocksReply::NotAllowed), (name("far"), SocksReply::NoWay)]);
         let nearby = Nearby { services, refused, asked: Arc::default() };
         let asked = Arc::clone(&nearby.asked);
@@ -102,6 +104,7 @@ impl House {
             home: [of("node/laptop"), of("user/alice")].into(),
             org: ORG,
             asked,
+            _down: down,
         }
     }
 

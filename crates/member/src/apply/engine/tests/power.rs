@@ -1,6 +1,6 @@
 //! The power fails before every single step that the engine takes on its disk: old or new, never between.
 
-use trials::forgetful::{Forgetful, Lost};
+use trials::faults::forgetful::{Forgetful, Lost};
 
 use super::{again, at, checked, failing, manifest, with_access};
 use crate::apply::engine::{ApplyError, Engine, Manifest, Offered, Outcome, Seconds, Urge};

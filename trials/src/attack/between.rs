@@ -9,10 +9,10 @@ use serde_json::Value;
 use wire::control::{Call, ControlAnswer, Observed, SignedCall};
 use wire::permit::Ask;
 
-use crate::impostor::{Impostor, Papers};
+use crate::attack::impostor::{Impostor, Papers};
+use crate::attack::thief::Thief;
+use crate::client::stranger::Dial;
 use crate::place::Place;
-use crate::stranger::Dial;
-use crate::thief::Thief;
 
 /// Stops when dropped.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! A machine whose only way to the gateway is a door that the trial can shut: in a network of its own, the gateway's
-//! address leads to the door. Who is through already stays; who comes anew is sent away. Needs root.
+//! A machine whose only way to the gateway is a forwarder that the trial can shut: in a network of its own, the gateway's
+//! address leads to it. Who is through already stays; who comes anew is sent away. Needs root.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Gone when dropped, with whoever went through it.
 #[derive(Debug)]
-pub struct Door {
+pub struct Forwarder {
     space: String,
     state: Arc<State>,
     keeper: Option<JoinHandle<()>>,
@@ -32,7 +32,7 @@ struct State {
     sent_away: AtomicUsize,
 }
 
-impl Door {
+impl Forwarder {
     /// To the gateway at this port of the loopback.
     pub fn to(port: u16) -> Self {
         let space = format!("fd{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -45,7 +45,7 @@ impl Door {
         Self { space, state, keeper: Some(keeper) }
     }
 
-    /// The command, behind the door.
+    /// The command, behind it.
     pub fn behind(&self, command: &Command) -> Command {
         let mut there = Command::new("ip");
         there.args(["netns", "exec", &self.space]).arg(command.get_program()).args(command.get_args());
@@ -67,7 +67,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for Forwarder {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::Relaxed);
         let _ = self.keeper.take().map(JoinHandle::join);
@@ -85,8 +85,8 @@ fn listener_in(space: &str, port: u16) -> TcpListener {
         listener.set_nonblocking(true)?;
         std::io::Result::Ok(listener)
     });
-    let made = made.join().unwrap_or_else(|_| panic!("no door"));
-    made.unwrap_or_else(|why| panic!("no door: {why}"))
+    let made = made.join().unwrap_or_else(|_| panic!("no forwarder"));
+    made.unwrap_or_else(|why| panic!("no forwarder: {why}"))
 }
 
 fn keep(listener: &TcpListener, port: u16, state: &State) {

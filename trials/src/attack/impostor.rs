@@ -19,7 +19,7 @@ use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::Documents;
 
-use crate::stranger::Own;
+use crate::client::stranger::Own;
 
 /// What the impostor shows.
 #[derive(Debug, Clone)]

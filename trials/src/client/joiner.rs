@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a trial fails by panicking")]
 
-use std::collections::BTreeSet;
-
 use ground::random;
 use identity::certificate;
 use identity::certificate::binding::BindingTerms;
@@ -21,7 +19,7 @@ use wire::enroll::{Challenge, EnrollRequest, Issued, RenewRequest, ReturnRequest
 use wire::permit::Ask;
 use wire::sync::CheckIn;
 
-use crate::stranger::{Dial, Line, Own, Reply};
+use crate::client::stranger::{Dial, Line, Own, Reply};
 
 #[derive(Debug)]
 pub struct Joiner {
@@ -96,17 +94,8 @@ impl Joiner {
     }
 
     pub fn claim(&self) -> Claim {
-        Claim {
-            authority: self.code.ticket.authority(),
-            node_key: self.node_key.public(),
-            seal_key: SealKey([9; 32]),
-            name: self.name.clone(),
-            labels: BTreeSet::new(),
-            roles: BTreeSet::new(),
-            host: None,
-            replaces: None,
-            until: None,
-        }
+        let (authority, node_key) = (self.code.ticket.authority(), self.node_key.public());
+        Claim { seal_key: SealKey([9; 32]), ..testorg::claim(authority, node_key, self.name.as_str()) }
     }
 
     /// The claim, signed by whom one likes.

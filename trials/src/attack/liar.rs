@@ -34,9 +34,9 @@ use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, ServerConne
 use wire::permit::Ask;
 use wire::sync::{Documents, SyncAnswer, SyncRequest};
 
+use crate::attack::thief::Thief;
+use crate::client::stranger::Own;
 use crate::place::Place;
-use crate::stranger::Own;
-use crate::thief::Thief;
 
 /// What was taken from the real gateway's folder.
 #[derive(Debug)]

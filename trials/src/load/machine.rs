@@ -23,19 +23,19 @@ use wire::permit::Ask;
 use wire::sync::{CheckIn, CheckedIn};
 use wire::tls::OwnSvid;
 
-use crate::caller::{Caller, address};
-use crate::joiner::{Ground, Joiner, prove};
+use crate::client::joiner::{Ground, Joiner, prove};
+use crate::client::stranger::Dial;
+use crate::load::caller::{Caller, address};
 use crate::place::Place;
-use crate::stranger::Dial;
 
 /// Where to call, and how a stranger does it.
 #[derive(Debug, Clone)]
-pub struct Door {
+pub struct Dialer {
     pub port: u16,
     pub config: Arc<ClientConfig>,
 }
 
-impl Door {
+impl Dialer {
     pub fn new(port: u16) -> Self {
         Self { port, config: Dial::to(port).config() }
     }
@@ -161,15 +161,15 @@ pub const AT_ONCE: usize = 64;
 /// Machines that joined with one invite and came back once: members.
 pub async fn join_all(place: &Place, nodes: usize, name: fn(usize) -> String) -> Vec<(usize, Machine, Issued)> {
     let code = place.code(&["--uses", "unlimited", "--ttl", "1h"]);
-    let (door, turns) = (Door::new(place.port), Arc::new(Semaphore::new(AT_ONCE)));
+    let (dialer, turns) = (Dialer::new(place.port), Arc::new(Semaphore::new(AT_ONCE)));
     let mut tasks = JoinSet::new();
     for number in 0..nodes {
-        let (code, door, turns) = (code.clone(), door.clone(), Arc::clone(&turns));
+        let (code, dialer, turns) = (code.clone(), dialer.clone(), Arc::clone(&turns));
         tasks.spawn(async move {
             let _turn = turns.acquire().await;
             let machine = Machine::new(&code, &name(number));
-            let issued = machine.join(&mut door.open(address(number)).await).await;
-            drop(machine.come_back(door.port, address(number), &issued).await);
+            let issued = machine.join(&mut dialer.open(address(number)).await).await;
+            drop(machine.come_back(dialer.port, address(number), &issued).await);
             (number, machine, issued)
         });
     }

@@ -15,7 +15,7 @@ use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::Documents;
 
-use crate::caller::Caller;
+use crate::load::caller::Caller;
 
 #[derive(Debug, Clone)]
 pub struct Taken<D: InDomain> {

@@ -25,11 +25,11 @@ use wire::permit::Ask;
 use wire::tls::{self, Expect};
 use wire::trust::{self, Trust};
 
-use crate::caller::Caller;
-use crate::follower::{Event, Hearing};
-use crate::joiner::Ground;
-use crate::machine::Machine;
-use crate::taken::{Taken, documents, fetch};
+use crate::client::joiner::Ground;
+use crate::load::caller::Caller;
+use crate::load::follower::{Event, Hearing};
+use crate::load::machine::Machine;
+use crate::load::taken::{Taken, documents, fetch};
 
 /// An agent's: to reach a gateway, between two attempts of a trial, after a failure.
 const DIAL_TIME: Duration = Duration::from_secs(10);

@@ -19,8 +19,8 @@ use wire::known::Known;
 use wire::permit::Ask;
 use wire::sync::{SyncAnswer, SyncRequest};
 
-use crate::caller::Caller;
-use crate::machine::Machine;
+use crate::load::caller::Caller;
+use crate::load::machine::Machine;
 
 /// What a follower says of itself to whoever measures.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 //!
 //! Nothing of it is in the programs: the clock comes from libfaketime, the disk from tmpfs, the rest from strace.
 
+pub mod forgetful;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

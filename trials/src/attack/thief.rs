@@ -20,8 +20,8 @@ use wire::control::{Call, ControlAnswer, SignedCall, Survey};
 use wire::known::{Known, KnownFile};
 use wire::permit::Ask;
 
+use crate::client::stranger::{Dial, Line, Own, Reply};
 use crate::place::Place;
-use crate::stranger::{Dial, Line, Own, Reply};
 
 #[derive(Debug)]
 pub struct Thief {

@@ -1,0 +1,4 @@
+//! Callers that are driven by hand: they say to a gateway whatever the trial wants said.
+
+pub mod stranger;
+pub mod joiner;
