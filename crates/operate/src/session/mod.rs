@@ -26,6 +26,7 @@ use wire::known::Known;
 
 use crate::folder::{Memory, OperatorFolder};
 use crate::replica::kept::Kept;
+use crate::replica::roll::Roll;
 pub use desk::{Desk, DeskError};
 pub use error::trust::Unturned;
 pub use error::unwise::Unwise;
@@ -46,6 +47,10 @@ pub struct Session {
     newest: Timestamp,
     /// How far this machine's clock is doubted.
     pub reliance: Reliance,
+    /// Hears what a head does to machines before it is signed.
+    pub teller: fn(&Roll),
+    /// What was told last.
+    told: Option<Roll>,
     desk: Box<dyn Desk>,
     /// The highest head that a member reports, if it is above the one in force.
     mark: Option<u64>,
@@ -81,6 +86,14 @@ impl Session {
     pub fn lines(&self) -> Vec<TrustLine> {
         let own = || self.known.head.head.trust.clone();
         self.fold.as_deref().map_or_else(own, State::trust_lines)
+    }
+
+    /// Tells once what a head is about to do to machines.
+    fn tell(&mut self, roll: &Roll) {
+        if self.told.as_ref() != Some(roll) {
+            (self.teller)(roll);
+            self.told = Some(roll.clone());
+        }
     }
 
     /// Not signed yet: `publish` does that.

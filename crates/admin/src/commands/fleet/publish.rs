@@ -15,7 +15,6 @@ use operate::publish::plan::Prepared;
 use operate::publish::watch::Watch;
 use operate::session::Session;
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
@@ -23,7 +22,7 @@ use crate::commands::fleet::check::read_fleet;
 use crate::home::{Common, During};
 use crate::planning;
 use crate::tree;
-use crate::waiting::{self, Left, Waiting, foretell, leave, leave_more};
+use crate::waiting::{self, Consent, Left, Waiting, leave, leave_more};
 use crate::watching::{self, Fates, NodeTold};
 
 #[derive(Debug, Args)]
@@ -92,11 +91,9 @@ impl Publish {
             svid_life: fleet.org.svid_life,
             closes: prepared.patterns.closes.keys().copied().collect(),
         };
-        foretell(common, &mut session, self.how.yes, |session, now| {
-            Ok(heads::fleet_head(session, &prepared.compiled, &draft, now)?.roll)
-        })
-        .await;
-        confirm(self.how.yes, doing, "Publish it?")?;
+        let consent = Consent { common, doing, yes: self.how.yes, question: "Publish it?" };
+        let head = |session: &Session, now| Ok(heads::fleet_head(session, &prepared.compiled, &draft, now)?.roll);
+        consent.ask(&mut session, head).await?;
         let progress = planning::progress("handing in:");
         let made = heads::publish(&mut session, &keys, &prepared.compiled, &draft, progress).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;

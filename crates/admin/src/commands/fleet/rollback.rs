@@ -2,14 +2,14 @@
 
 use clap::Args;
 use operate::publish::{plan, rollback};
-use terminal::confirm::confirm;
+use operate::session::Session;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::fleet::publish::{How, Outcome, finish};
 use crate::home::{Common, During};
 use crate::planning;
-use crate::waiting::{foretell, leave};
+use crate::waiting::{Consent, leave};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -50,12 +50,12 @@ impl Rollback {
             eprintln!("{}", planning::in_words(&session, &prepared));
         }
         prepared.check_gone(&self.how.without).during(doing)?;
-        foretell(common, &mut session, self.how.yes, |session, now| {
-            Ok(rollback::head_back(session, &prepared.compiled, &to, prepared.root_before(), now)?.roll)
-        })
-        .await;
-        confirm(self.how.yes, doing, "Go back to it?")?;
-        let (before, progress) = (prepared.root_before(), planning::progress("handing in:"));
+        let consent = Consent { common, doing, yes: self.how.yes, question: "Go back to it?" };
+        let before = prepared.root_before();
+        let draft =
+            |session: &Session, now| Ok(rollback::head_back(session, &prepared.compiled, &to, before, now)?.roll);
+        consent.ask(&mut session, draft).await?;
+        let progress = planning::progress("handing in:");
         let made = rollback::roll_back(&mut session, &keys, &prepared.compiled, &to, before, progress).await;
         let made = made.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;

@@ -26,7 +26,6 @@ use org::gateway::CheckedRequest;
 use renew::Renew;
 use reopen::{ForkTold, Reopen};
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::{or_dash, table};
@@ -34,7 +33,7 @@ use wire::control::PeerView;
 
 use crate::home::{Common, During};
 use crate::rooting::certify_new;
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Consent, Left, leave, told};
 
 #[derive(Debug, Subcommand)]
 pub enum GatewayCommand {
@@ -126,11 +125,9 @@ impl Add {
             return Err(Failure::failed(doing, format!("`{}` is there already", out.display()))
                 .hint("move it away, or choose another name: --out FILE"));
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(gateway::draft_addition(session, &checked, &wish, now)?.roll())
-        })
-        .await;
-        confirm(self.yes, doing, "Make it a gateway?")?;
+        let consent = Consent { common, doing, yes: self.yes, question: "Make it a gateway?" };
+        let draft = |session: &Session, now| Ok(gateway::draft_addition(session, &checked, &wish, now)?.roll());
+        consent.ask(&mut session, draft).await?;
         let mut papers = gateway::papers::requested(&mut session, &checked).await.during(doing)?;
         let absent = certify_new(common, &session, self.roots, &mandate.gateway, &mut papers, doing)?;
         for line in absent.iter().filter(|_| !common.json) {
@@ -442,14 +439,11 @@ impl Remove {
                 self.node
             );
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(gateway::draft_removal(session, &self.node, now)?.roll)
-        })
-        .await;
-        confirm(self.yes, &doing, "Remove it?")?;
-        let made = gateway::remove(&mut session, &keys, &self.node).await.during(&doing)?;
-        let pending = leave(common, &doing, &session.known, &made)?;
-        let result = Removed { gateway: self.node.to_string(), head: made.what.version, pending };
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Remove it?" };
+        let draft = |session: &Session, now| Ok(gateway::draft_removal(session, &self.node, now)?.roll);
+        let sign = async |session: &mut Session| gateway::remove(session, &keys, &self.node).await;
+        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+        let result = Removed { gateway: self.node.to_string(), head: head.version, pending };
         show(common.json, &result, || {
             told(result.pending.waiting(), || {
                 format!("`{}` is no gateway any more (head {})", result.gateway, result.head)

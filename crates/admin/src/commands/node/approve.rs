@@ -20,7 +20,7 @@ use terminal::show::show;
 use terminal::table::table;
 
 use crate::home::{Common, During};
-use crate::waiting;
+use crate::waiting::{self, Consent};
 
 #[derive(Debug, Args)]
 pub struct List {}
@@ -240,24 +240,17 @@ impl Approve {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
         }
         if let Some(cut) = &asked.cut {
-            waiting::foretell(
-                common,
-                &mut session,
-                self.yes,
-                |session, now| Ok(draft_listing(session, cut, now)?.roll),
-            )
-            .await;
-        }
-        confirm(self.yes, &doing, asked.question)?;
-        if let Some(cut) = &asked.cut {
-            let made = list(&mut session, &keys, cut).await.during(&doing)?;
-            let pending = waiting::leave(common, &doing, &session.known, &made)?;
-            let listed = Listed { name: cut.name.to_string(), head: made.what.version, pending };
+            let consent = Consent { common, doing: &doing, yes: self.yes, question: asked.question };
+            let draft = |session: &Session, now| Ok(draft_listing(session, cut, now)?.roll);
+            let sign = async |session: &mut Session| list(session, &keys, cut).await;
+            let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+            let listed = Listed { name: cut.name.to_string(), head: head.version, pending };
             show(common.json, &listed, || {
                 waiting::told(listed.pending.waiting(), || format!("head {} lists `{}`", listed.head, listed.name))
             });
             return Ok(());
         }
+        confirm(self.yes, &doing, asked.question)?;
         decide(&mut session, &keys, asked.about, Verdict::Approve).await.during(&doing)?;
         let (yes, needs) = (asked.yes.iter().chain([&own]), asked.needs);
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();

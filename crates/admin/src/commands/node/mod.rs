@@ -12,11 +12,10 @@ use identity::principal::NodeName;
 use ledger::views::NodeView;
 use operate::publish::watch::Receipts;
 use operate::session::reports::Heard;
-use operate::session::{maps, reports};
+use operate::session::{Session, maps, reports};
 use org::report::{Applied, Report};
 use org::state::Standing;
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::{or_dash, table};
@@ -25,7 +24,7 @@ use crate::commands::invite::reused;
 use crate::commands::node::replace::{Replace, evidence};
 use crate::commands::node::user::people_on;
 use crate::home::{Common, During};
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Consent, Left, told};
 use crate::watching::{self, Wait};
 
 #[derive(Debug, Subcommand)]
@@ -268,14 +267,11 @@ impl Revoke {
                 eprintln!("  {person}");
             }
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(operate::node::draft_revocation(session, &node, now)?.roll)
-        })
-        .await;
-        confirm(self.yes, &doing, "Revoke it?")?;
-        let made = operate::node::revoke(&mut session, &keys, &node).await.during(&doing)?;
-        let pending = leave(common, &doing, &session.known, &made)?;
-        let head = made.what.version;
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Revoke it?" };
+        let draft = |session: &Session, now| Ok(operate::node::draft_revocation(session, &node, now)?.roll);
+        let sign = async |session: &mut Session| operate::node::revoke(session, &keys, &node).await;
+        let (made, pending) = consent.sign(&mut session, draft, sign).await?;
+        let head = made.version;
         let receipts = watching::receipts(&mut session, head, pending.waiting().is_none(), &self.wait).await;
         let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
         let Receipts { confirmed, waiting } = receipts.clone();

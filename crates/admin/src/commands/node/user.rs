@@ -9,14 +9,14 @@ use operate::invite::user::{self, MachineInvite};
 use operate::node::principal;
 use operate::publish::fleet::FleetFolder;
 use operate::replica::published::Published;
+use operate::session::Session;
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::fleet::check::known;
 use crate::home::{Common, During};
-use crate::waiting::{Left, Waiting, foretell, leave, told};
+use crate::waiting::{Consent, Left, Waiting, leave, told};
 use crate::watching::{self, Wait};
 
 #[derive(Debug, Subcommand)]
@@ -213,14 +213,11 @@ impl Revoke {
             eprintln!("  NOT revoked: the machines that she uses. They stay members: freehold node revoke NAME");
             eprintln!("  NOT changed: the fleet. Take her out of it, and publish.");
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(principal::draft_revocation(session, &principal, now)?.roll)
-        })
-        .await;
-        confirm(self.yes, &doing, "Revoke her?")?;
-        let made = principal::revoke(&mut session, &keys, &principal).await.during(&doing)?;
-        let pending = leave(common, &doing, &session.known, &made)?;
-        let head = made.what.version;
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Revoke her?" };
+        let draft = |session: &Session, now| Ok(principal::draft_revocation(session, &principal, now)?.roll);
+        let sign = async |session: &mut Session| principal::revoke(session, &keys, &principal).await;
+        let (made, pending) = consent.sign(&mut session, draft, sign).await?;
+        let head = made.version;
         let receipts = watching::receipts(&mut session, head, pending.waiting().is_none(), &self.wait).await;
         let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
         let names = |names: &[NodeName]| names.iter().map(ToString::to_string).collect();

@@ -15,6 +15,7 @@ use ledger::store::Ledger;
 use operate::folder::OperatorFolder;
 use operate::folder::card::{self, Card};
 use operate::replica::roll::names;
+use operate::session::Session;
 use operate::signer;
 use operate::signer::Change;
 use operate::signer::recover;
@@ -32,7 +33,7 @@ use crate::commands::signer::find_or_make_key;
 use crate::found::recovery;
 use crate::home::{Common, During};
 use crate::local::AnyDesk;
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Consent, Left, leave, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -236,12 +237,14 @@ impl Recover {
     async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
         let (mut session, keys) = common.signing_session_with_all(doing).await?;
         let mut taken_over = Vec::new();
-        foretell(common, &mut session, self.yes, |session, now| {
+        let first = |session: &Session, now| {
             let (next, machines) = recover::draft_first(session, now)?;
             taken_over = machines;
             Ok(next.roll)
-        })
-        .await;
+        };
+        if !self.yes {
+            session.foretell(first).await;
+        }
         if !taken_over.is_empty() && !common.json {
             eprintln!("They take over what the lost signers let in since their last head: {}", names(&taken_over));
         }
@@ -372,16 +375,15 @@ async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
     if session.known.alarms().is_empty() {
         return Err(Failure::refused(doing, "no recovery waits"));
     }
-    foretell(common, &mut session, yes, |session, now| Ok(signer::draft(session, &Change::Keep, None, now)?.roll()))
-        .await;
-    confirm(yes, doing, "Stop it? The signers stay as they are.")?;
-    let made = signer::change(&mut session, &keys, &Change::Keep, None).await.during(doing)?;
-    let pending = leave(common, doing, &session.known, &made)?;
+    let consent = Consent { common, doing, yes, question: "Stop it? The signers stay as they are." };
+    let draft = |session: &Session, now| Ok(signer::draft(session, &Change::Keep, None, now)?.roll());
+    let sign = async |session: &mut Session| signer::change(session, &keys, &Change::Keep, None).await;
+    let (quorum, pending) = consent.sign(&mut session, draft, sign).await?;
     let result = Told {
         state: if pending.waiting().is_some() { "pending" } else { "cancelled" },
         due_at: None,
-        signers: made.what.signers().iter().map(|signer| signer.name.to_string()).collect(),
-        threshold: made.what.threshold(),
+        signers: quorum.signers().iter().map(|signer| signer.name.to_string()).collect(),
+        threshold: quorum.threshold(),
         head: Some(session.known.head.head.version),
         taken_over: Vec::new(),
         pending,

@@ -79,6 +79,7 @@ async fn plan<T: InDomain>(run: &mut Run<'_>, known: &Known) -> Result<Vec<Strin
     if !spares.lost.is_empty() {
         run.say(&format!("These gateways have told no spare key, or are left out{}", lost_words(&spares)));
     }
+    run.session.foretell(|session, now| stolen::foretold(session, T::DOMAIN, &spares, now)).await;
     Ok(outcome.breaks.iter().map(Break::in_words).collect())
 }
 
