@@ -1,4 +1,8 @@
-//! A rotation from its first step to the last: which step is next, who is waited for, what a stolen root breaks. It asks nobody.
+//! A rotation from its first step to the last: which step is next, who is waited for, what a stolen root breaks.
+
+pub mod run;
+pub mod spares;
+pub mod replace;
 
 use std::collections::BTreeSet;
 
