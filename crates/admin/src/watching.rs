@@ -1,29 +1,23 @@
 //! A published head on its way: a table that is drawn again each second, or a line for each change.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use clap::Args;
-use ground::clock;
 use ground::plain::plain;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
+use operate::publish::watch::follow::{self, Fates};
 use operate::publish::watch::{Fate, Receipts, Watch, listed};
-use operate::session::reports::Reports;
-use operate::session::reports::reports;
-use operate::session::{OperateError, Session, maps};
+use operate::session::{OperateError, Session};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::screen::{Live, Size};
 use terminal::table::table_within;
 
+use crate::home::During;
+use crate::waiting::{Left, told};
+
 /// So many nodes stand in the table; those that are well leave it first.
 const ROWS: usize = 20;
 const BAR: usize = 30;
-/// So often in a row the gateway may be out of reach while something is watched.
-const FAILURES: u32 = 30;
-
-pub type Fates = BTreeMap<NodeName, Fate>;
 
 /// Watches until everything has settled, or the bound is over.
 pub async fn watch(
@@ -32,34 +26,14 @@ pub async fn watch(
     bound: Option<Seconds>,
     quiet: bool,
 ) -> Result<Fates, OperateError> {
-    let begun = clock::now();
-    let until = bound.map(|bound| begun + bound);
     let mut screen = Screen::new(quiet);
-    let (mut after, mut failures) = (0, 0);
-    loop {
-        match reports(session, after).await {
-            Ok((reports, last)) => {
-                watch.hear(reports);
-                (after, failures) = (last, 0);
-            }
-            // What is published stays so, whether this connection holds or not.
-            Err(OperateError::Desk(_)) if failures < FAILURES => failures += 1,
-            Err(why) => return Err(why),
-        }
-        let now = clock::now();
-        let fates: Fates = watch.fates(now).into_iter().map(|(name, fate)| (name.clone(), fate)).collect();
-        let over = watch.is_over(now) || until.is_some_and(|until| now >= until);
-        screen.draw(&fates, now, over);
-        if over {
-            return Ok(fates);
-        }
-        tokio::time::sleep(pause(now.since(begun))).await;
-    }
+    follow::until_settled(session, watch, bound, |fates, now, last| screen.draw(fates, now, last)).await
 }
 
-/// At first most happens.
-const fn pause(since: Seconds) -> Duration {
-    if since.0 < 3 { Duration::from_millis(250) } else { Duration::from_secs(1) }
+/// The same for the head in force, which somebody published just now.
+pub async fn watch_in_force(session: &mut Session, bound: Option<Seconds>, quiet: bool) -> Result<Fates, OperateError> {
+    let mut screen = Screen::new(quiet);
+    follow::in_force(session, bound, |fates, now, last| screen.draw(fates, now, last)).await
 }
 
 struct Screen {
@@ -187,47 +161,41 @@ impl Wait {
     pub const fn of(wait: Option<Seconds>) -> Self {
         Self { wait }
     }
-}
 
-/// Which members have a head on their disk; waits for the others as long as was asked for.
-pub async fn receipts(session: &mut Session, head: u64, sent: bool, how: &Wait) -> Result<Receipts, OperateError> {
-    if !sent {
-        return Ok(Receipts::default());
-    }
-    let members = operate::node::members(session).await?.into_iter();
-    let members: Vec<_> = members.map(|node| (node.name, node.node_key.digest())).collect();
-    // Nodes learn of it only from a gateway that serves.
-    let served = session.is_served();
-    let until = clock::now() + how.wait.filter(|_| served).unwrap_or(Seconds(0));
-    let (mut all, mut after) = (Reports::new(), 0);
-    loop {
-        let (reports, last) = reports(session, after).await?;
-        all.extend(reports);
-        after = last;
-        let receipts = Receipts::of(head, members.clone(), &all);
-        if receipts.waiting.is_empty() || clock::now() >= until {
-            return Ok(receipts);
-        }
-        tokio::time::sleep(Duration::from_millis(250)).await;
+    /// Which members have a head on their disk; waits for the others as long as was asked for.
+    pub async fn receipts(&self, session: &mut Session, head: u64) -> Result<Receipts, OperateError> {
+        follow::receipts(session, head, self.wait).await
     }
 }
 
-/// Watches the head in force, which somebody published just now.
-pub async fn follow(session: &mut Session, bound: Option<Seconds>, quiet: bool) -> Result<Fates, OperateError> {
-    if !session.is_served() {
-        return Ok(Fates::new());
+/// A revocation, and who has it on their disk.
+#[derive(Debug, Serialize)]
+pub struct Revoked {
+    revoked: bool,
+    head: u64,
+    /// Nodes that have it on their disk, by their own signed word, and those that have not said so.
+    confirmed: Vec<NodeName>,
+    waiting_for: Vec<NodeName>,
+    #[serde(flatten)]
+    pending: Left,
+}
+
+impl Revoked {
+    /// Waits for the nodes as long as was asked for, once it is sent.
+    pub async fn look(session: &mut Session, head: u64, pending: Left, wait: &Wait) -> Result<Self, Failure> {
+        let revoked = pending.waiting().is_none();
+        let receipts = if revoked { wait.receipts(session, head).await } else { Ok(Receipts::default()) };
+        let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
+        let Receipts { confirmed, waiting: waiting_for } = receipts;
+        Ok(Self { revoked, head, confirmed, waiting_for, pending })
     }
-    let seen = operate::node::all(session)
-        .await?
-        .into_iter()
-        .filter_map(|node| Some((node.name, node.observed.last_seen?)))
-        .collect();
-    let Some(published) = maps::published(session).await? else {
-        return Ok(Fates::new());
-    };
-    let head = session.known.head.head.version;
-    let mut news = Watch::new(head, clock::now(), &published.leaves, &published.manifests, seen);
-    watch(session, &mut news, bound, quiet).await
+
+    pub fn in_words(&self, what: &str) -> String {
+        told(self.pending.waiting(), || {
+            let receipts = Receipts { confirmed: self.confirmed.clone(), waiting: self.waiting_for.clone() };
+            format!("revoked {what} (head {})\n{}", self.head, receipts.in_words(self.head))
+        })
+    }
 }
 
 /// A node's fate as data.

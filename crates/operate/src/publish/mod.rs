@@ -9,5 +9,6 @@ pub mod rollback;
 pub mod watch;
 pub mod shortening;
 pub mod plan;
+pub mod run;
 pub mod tree;
 pub mod around;

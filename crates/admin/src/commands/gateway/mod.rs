@@ -8,7 +8,6 @@ mod reopen;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use ground::clock;
@@ -346,7 +345,15 @@ impl Move {
         let mut not_yet = Vec::new();
         if pending.waiting().is_none() {
             let wait = if self.no_wait { Seconds(0) } else { self.wait };
-            not_yet = watch(&mut session, made.what.version, wait, common.json, &doing).await?;
+            let shown = !common.json && std::io::stderr().is_terminal();
+            let mut fewest = usize::MAX;
+            let tell = |left: &[NodeName]| {
+                if shown && left.len() < fewest {
+                    fewest = left.len();
+                    eprintln!("waiting for {fewest} node(s): {}", first_names(left));
+                }
+            };
+            not_yet = gateway::until_known(&mut session, made.what.version, wait, tell).await.during(&doing)?;
         }
         let not_yet = not_yet.iter().map(ToString::to_string).collect();
         let result = Moved { gateway: self.node.to_string(), head: made.what.version, not_yet, pending };
@@ -364,29 +371,6 @@ impl Move {
             })
         });
         Ok(())
-    }
-}
-
-/// Waits until every node has said that it has the head; those who have not.
-async fn watch(
-    session: &mut Session,
-    version: u64,
-    wait: Seconds,
-    quiet: bool,
-    doing: &str,
-) -> Result<Vec<NodeName>, Failure> {
-    let until = Instant::now() + Duration::from_secs(wait.0);
-    let mut told = usize::MAX;
-    loop {
-        let not_yet = gateway::not_yet_at(session, version).await.during(doing)?;
-        if not_yet.is_empty() || Instant::now() >= until {
-            return Ok(not_yet);
-        }
-        if !quiet && not_yet.len() < told && std::io::stderr().is_terminal() {
-            told = not_yet.len();
-            eprintln!("waiting for {told} node(s): {}", first_names(&not_yet));
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 

@@ -10,7 +10,6 @@ use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::NodeName;
 use ledger::views::NodeView;
-use operate::publish::watch::Receipts;
 use operate::session::reports::Heard;
 use operate::session::{Session, maps, reports};
 use org::report::{Applied, Report};
@@ -24,8 +23,8 @@ use crate::commands::invite::reused;
 use crate::commands::node::replace::{Replace, evidence};
 use crate::commands::node::user::people_on;
 use crate::home::{Common, During};
-use crate::waiting::{Consent, Left, told};
-use crate::watching::{self, Wait};
+use crate::waiting::Consent;
+use crate::watching::{Revoked, Wait};
 
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
@@ -232,13 +231,8 @@ pub struct Revoke {
 #[derive(Serialize)]
 struct RevokedTold {
     name: String,
-    revoked: bool,
-    head: u64,
-    /// Nodes that have the revocation on their disk, by their own signed word, and those that have not said so.
-    confirmed: Vec<NodeName>,
-    waiting_for: Vec<NodeName>,
     #[serde(flatten)]
-    pending: Left,
+    revoked: Revoked,
 }
 
 impl Revoke {
@@ -270,18 +264,10 @@ impl Revoke {
         let consent = Consent { common, doing: &doing, yes: self.yes, question: "Revoke it?" };
         let draft = |session: &Session, now| Ok(operate::node::draft_revocation(session, &node, now)?.roll);
         let sign = async |session: &mut Session| operate::node::revoke(session, &keys, &node).await;
-        let (made, pending) = consent.sign(&mut session, draft, sign).await?;
-        let head = made.version;
-        let receipts = watching::receipts(&mut session, head, pending.waiting().is_none(), &self.wait).await;
-        let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
-        let Receipts { confirmed, waiting } = receipts.clone();
-        let (name, revoked) = (node.name.to_string(), pending.waiting().is_none());
-        let result = RevokedTold { name, revoked, head, confirmed, waiting_for: waiting, pending };
-        show(common.json, &result, || {
-            told(result.pending.waiting(), || {
-                format!("revoked `{}` (head {head})\n{}", node.name, receipts.in_words(head))
-            })
-        });
+        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+        let revoked = Revoked::look(&mut session, head.version, pending, &self.wait).await?;
+        let result = RevokedTold { name: node.name.to_string(), revoked };
+        show(common.json, &result, || result.revoked.in_words(&format!("`{}`", node.name)));
         Ok(())
     }
 }

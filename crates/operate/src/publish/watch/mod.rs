@@ -1,5 +1,7 @@
 //! How a published head fares: what each node has made of it, judged from its own signed reports.
 
+pub mod follow;
+
 use std::collections::BTreeMap;
 
 use identity::id::Digest;
