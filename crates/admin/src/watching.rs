@@ -5,7 +5,7 @@ use ground::plain::plain;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::publish::watch::follow::{self, Fates};
-use operate::publish::watch::{Fate, Receipts, Watch, listed};
+use operate::publish::watch::{NodeFate, Receipts, Watch, listed};
 use operate::session::{OperateError, Session};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
@@ -75,7 +75,7 @@ impl Screen {
 
 /// The nodes that a person should look at first, as many as fit, and how far all are.
 fn frame(fates: &Fates, now: Timestamp, Size { columns, lines: height }: Size) -> Vec<String> {
-    let mut open: Vec<(&NodeName, &Fate)> = fates.iter().collect();
+    let mut open: Vec<(&NodeName, &NodeFate)> = fates.iter().collect();
     open.sort_by_key(|(name, fate)| (rank(fate), *name));
     // Titles, how many more, the bar, and where the cursor stands.
     let most = ROWS.min(height.saturating_sub(4)).max(1);
@@ -90,56 +90,56 @@ fn frame(fates: &Fates, now: Timestamp, Size { columns, lines: height }: Size) -
 }
 
 /// What a person should look at first.
-const fn rank(fate: &Fate) -> u8 {
+const fn rank(fate: &NodeFate) -> u8 {
     match fate {
-        Fate::RolledBack { .. } | Fate::Refused { .. } => 0,
-        Fate::OnTrial { .. } => 1,
-        Fate::Reached => 2,
-        Fate::NotReached => 3,
-        Fate::Offline => 4,
-        Fate::Confirmed => 5,
+        NodeFate::RolledBack { .. } | NodeFate::Refused { .. } => 0,
+        NodeFate::OnTrial { .. } => 1,
+        NodeFate::Reached => 2,
+        NodeFate::NotReached => 3,
+        NodeFate::Offline => 4,
+        NodeFate::Confirmed => 5,
     }
 }
 
-fn in_words(fate: &Fate, now: Timestamp) -> String {
+fn in_words(fate: &NodeFate, now: Timestamp) -> String {
     match fate {
-        Fate::NotReached => "not reached yet".to_owned(),
-        Fate::Offline => "offline: it gets this when it is back".to_owned(),
-        Fate::Reached => "reached".to_owned(),
-        Fate::OnTrial { deadline, waits } => {
+        NodeFate::NotReached => "not reached yet".to_owned(),
+        NodeFate::Offline => "offline: it gets this when it is back".to_owned(),
+        NodeFate::Reached => "reached".to_owned(),
+        NodeFate::OnTrial { deadline, waits } => {
             let left = deadline.since(now).0;
             let waits = if waits.is_empty() { String::new() } else { format!(", waits for {}", waits.join(", ")) };
             format!("on trial, {}:{:02} left{waits}", left / 60, left % 60)
         }
-        Fate::Confirmed => "confirmed".to_owned(),
-        Fate::RolledBack { why } => format!("ROLLED BACK: {why}"),
-        Fate::Refused { why } => format!("REFUSED: {why}"),
+        NodeFate::Confirmed => "confirmed".to_owned(),
+        NodeFate::RolledBack { why } => format!("ROLLED BACK: {why}"),
+        NodeFate::Refused { why } => format!("REFUSED: {why}"),
     }
 }
 
-fn count(fates: &Fates, is: impl Fn(&Fate) -> bool) -> usize {
+fn count(fates: &Fates, is: impl Fn(&NodeFate) -> bool) -> usize {
     fates.values().filter(|fate| is(fate)).count()
 }
 
 fn bar(fates: &Fates) -> String {
-    let done = count(fates, Fate::is_settled);
+    let done = count(fates, NodeFate::is_settled);
     let full = if fates.is_empty() { BAR } else { done * BAR / fates.len() };
     format!("[{}{}]", "#".repeat(full), "-".repeat(BAR - full))
 }
 
 pub fn counts(fates: &Fates) -> String {
-    let of = |word: &str, is: &dyn Fn(&Fate) -> bool| match count(fates, is) {
+    let of = |word: &str, is: &dyn Fn(&NodeFate) -> bool| match count(fates, is) {
         0 => None,
         some => Some(format!("{some} {word}")),
     };
     let parts = [
-        of("confirmed", &|fate| matches!(fate, Fate::Confirmed)),
-        of("on trial", &|fate| matches!(fate, Fate::OnTrial { .. })),
-        of("reached", &|fate| matches!(fate, Fate::Reached)),
-        of("not reached", &|fate| matches!(fate, Fate::NotReached)),
-        of("offline", &|fate| matches!(fate, Fate::Offline)),
-        of("ROLLED BACK", &|fate| matches!(fate, Fate::RolledBack { .. })),
-        of("REFUSED", &|fate| matches!(fate, Fate::Refused { .. })),
+        of("confirmed", &|fate| matches!(fate, NodeFate::Confirmed)),
+        of("on trial", &|fate| matches!(fate, NodeFate::OnTrial { .. })),
+        of("reached", &|fate| matches!(fate, NodeFate::Reached)),
+        of("not reached", &|fate| matches!(fate, NodeFate::NotReached)),
+        of("offline", &|fate| matches!(fate, NodeFate::Offline)),
+        of("ROLLED BACK", &|fate| matches!(fate, NodeFate::RolledBack { .. })),
+        of("REFUSED", &|fate| matches!(fate, NodeFate::Refused { .. })),
     ];
     let told: Vec<_> = parts.into_iter().flatten().collect();
     format!(
@@ -203,7 +203,7 @@ impl Revoked {
 pub struct NodeTold {
     name: String,
     #[serde(flatten)]
-    fate: Fate,
+    fate: NodeFate,
 }
 
 impl NodeTold {
@@ -230,8 +230,8 @@ mod tests {
     #[test]
     fn the_live_table_fits_eighty_columns_and_the_screen_and_shows_what_is_wrong_first() {
         let fate = |nth: usize| match nth {
-            77 => Fate::RolledBack { why: "the check `web` failed: ".repeat(9) },
-            _ => Fate::Confirmed,
+            77 => NodeFate::RolledBack { why: "the check `web` failed: ".repeat(9) },
+            _ => NodeFate::Confirmed,
         };
         let fates: Fates = (0..100).map(|nth| (format!("web-{nth}").parse().unwrap(), fate(nth))).collect();
         let lines = frame(&fates, Timestamp::from_unix(1_800_000_000), Size { columns: 80, lines: 24 });

@@ -19,7 +19,7 @@ use ledger::store::Ledger;
 use operate::audit::check_alone;
 use operate::backup::inside::Inside;
 use operate::backup::read::{Backup, Kept, Sink};
-use operate::backup::{BackupError, Contents, LEDGER};
+use operate::backup::{BackupContents, BackupError, LEDGER};
 use operate::folder::Memory;
 use org::state::{InviteRecord, Standing, State};
 use serde::Serialize;
@@ -167,7 +167,7 @@ fn check_bundles(known: &Known, kept: &Kept) -> Result<(), CheckError> {
     Ok(())
 }
 
-fn has(contents: &Contents, path: &str) -> bool {
+fn has(contents: &BackupContents, path: &str) -> bool {
     contents.files.iter().any(|item| item.path.as_str() == path)
 }
 
@@ -182,7 +182,7 @@ fn json<T: DeserializeOwned>(kept: &Kept, path: &'static str) -> Result<T, Check
 }
 
 /// Founding record, signer chain and head, each checked by its signatures.
-fn known(contents: &Contents, kept: &Kept) -> Result<Known, CheckError> {
+fn known(contents: &BackupContents, kept: &Kept) -> Result<Known, CheckError> {
     let path = if contents.has("operator") { "operator/known.json" } else { "gateway/node/known.json" };
     let unusable = |why| CheckError::Knowledge { what: path, why };
     let known = Known::from_file(json::<KnownFile>(kept, path)?).map_err(unusable)?;
@@ -206,7 +206,7 @@ fn signers(kept: &Kept) -> Result<Vec<String>, CheckError> {
 }
 
 /// The gateway's voice must be one that a mandate names: else what is restored could not speak for itself.
-fn check_gateway(known: &Known, contents: &Contents, kept: &Kept) -> Result<(), CheckError> {
+fn check_gateway(known: &Known, contents: &BackupContents, kept: &Kept) -> Result<(), CheckError> {
     let about: GatewayFile = json(kept, "gateway/gateway.json")?;
     if about.org_id != contents.org_id {
         return Err(CheckError::Inconsistent("`gateway/gateway.json` is of another org".to_owned()));

@@ -5,7 +5,7 @@ pub(crate) mod members;
 pub(crate) mod schema;
 pub mod heads;
 pub(crate) mod low;
-pub mod rollback;
+pub(crate) mod rollback;
 pub mod watch;
 pub mod shortening;
 pub mod plan;

@@ -16,7 +16,7 @@ use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::replica::roll::Roll;
-use crate::session::{DeskError, Made, NextHead, OperateError, Result, Session, Unsigned, Unturned};
+use crate::session::{DeskError, Made, NextHead, OperateError, Result, Session, TrustError, Unsigned};
 use crate::trust::issuers::{Issuing, Told, certify, issuing_key, open};
 use crate::trust::step::{Turned, check_room, check_root, draft_bundle, step, turned};
 use crate::trust::versions::outside_in_use;
@@ -78,7 +78,7 @@ fn spare_key(issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
 pub fn take_spare(known: &Known, gateway: &NodeName, answer: ControlAnswer, told: &mut Told) -> Result<Timestamp> {
     let ControlAnswer::Spare { issuers, drawn_at } = answer else { return Err(DeskError::OtherAnswer.into()) };
     let body = open(known, &issuers).filter(|body| body.gateway == *gateway);
-    told.insert(gateway.clone(), body.ok_or_else(|| Unturned::AnotherGateway(gateway.clone()))?);
+    told.insert(gateway.clone(), body.ok_or_else(|| TrustError::AnotherGateway(gateway.clone()))?);
     Ok(drawn_at)
 }
 
@@ -96,7 +96,7 @@ fn head(
     now: Timestamp,
 ) -> Result<NextHead> {
     let stolen = trust::active(&session.lines(), domain).map(|line| line.version);
-    let version = stolen.ok_or(Unturned::Step(BadStep::NothingActive(domain.word())))?;
+    let version = stolen.ok_or(TrustError::Step(BadStep::NothingActive(domain.word())))?;
     let lines = step(session, domain, TrustStep::Replace { bundle }, now)?;
     let turn = Turn { domain, version, replaces: None, grace: None, waived: waived.to_vec() };
     session.next_head(now, Cause::TrustRetire(turn), |head| {
@@ -119,14 +119,14 @@ pub async fn replace<T: InDomain>(
     check_root::<T>(session, root.certificate()).await?;
     let outside = match outside_in_use::<T>(session).await {
         // This is the way out if the bundle in use is nowhere any more.
-        Err(OperateError::Unturned(Unturned::BundleMissing(_))) => Vec::new(),
+        Err(OperateError::Trust(TrustError::BundleMissing(_))) => Vec::new(),
         outside => outside?,
     };
     session
         .publish(keys, |session, now| {
             let spares = Spares::of(&session.known.head.head, issuing, T::DOMAIN, now);
             if spares.ready.is_empty() {
-                return Err(Unturned::NoSpare.into());
+                return Err(TrustError::NoSpare.into());
             }
             let mut body = draft_bundle::<T>(session, &root.pem(), now)?;
             body.outside.clone_from(&outside);

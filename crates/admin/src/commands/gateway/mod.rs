@@ -31,7 +31,7 @@ use terminal::table::{or_dash, table};
 use wire::control::PeerView;
 
 use crate::home::{Common, During};
-use crate::rooting::certify_new;
+use crate::root_keys::RootKeys;
 use crate::waiting::{Consent, Left, leave, told};
 
 #[derive(Debug, Subcommand)]
@@ -128,7 +128,9 @@ impl Add {
         let draft = |session: &Session, now| Ok(gateway::draft_addition(session, &checked, &wish, now)?.roll());
         consent.ask(&mut session, draft).await?;
         let mut papers = gateway::papers::requested(&mut session, &checked).await.during(doing)?;
-        let absent = certify_new(common, &session, self.roots, &mandate.gateway, &mut papers, doing)?;
+        let roots = RootKeys::new(common, &session, self.roots);
+        roots.certify_lacking(&session, &mandate.gateway, &mut papers, doing)?;
+        let absent = roots.absent(&papers, doing)?;
         for line in absent.iter().filter(|_| !common.json) {
             eprintln!("{}", without_root(&mandate.gateway, line));
         }

@@ -8,7 +8,7 @@ use operate::invite::line::JoinLine;
 use operate::invite::user::{self, BadUser, MachineInvite, NewUser};
 use operate::node::principal;
 use operate::publish::fleet::FleetFolder;
-use operate::replica::published::Published;
+use operate::replica::published::PublishedMap;
 use operate::session::Session;
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
@@ -190,7 +190,7 @@ impl Revoke {
 }
 
 /// Who else a node speaks for, and where each of them is, too.
-pub fn people_on(published: &Published, node: &NodeName) -> Vec<String> {
+pub fn people_on(published: &PublishedMap, node: &NodeName) -> Vec<String> {
     let words = |user: &Name| {
         let homes = published.homes_of(user);
         let elsewhere: Vec<_> = homes.into_iter().filter(|home| *home != format!("`{node}`")).collect();

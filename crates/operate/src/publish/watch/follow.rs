@@ -7,7 +7,7 @@ use ground::clock;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 
-use super::{Fate, Receipts, Watch};
+use super::{NodeFate, Receipts, Watch};
 use crate::node;
 use crate::session::reports::{Reports, reports};
 use crate::session::{OperateError, Result, Session, maps};
@@ -17,7 +17,7 @@ const FAILURES: u32 = 30;
 /// How often receipts are asked for.
 const SOON: Duration = Duration::from_millis(250);
 
-pub type Fates = BTreeMap<NodeName, Fate>;
+pub type Fates = BTreeMap<NodeName, NodeFate>;
 
 /// Until everything has settled, or the bound is over. `shown` hears how all fare, and whether that is the end.
 pub async fn until_settled(

@@ -9,7 +9,7 @@ use identity::trust::BadStep;
 use super::{lines, quoted};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unturned {
+pub enum TrustError {
     #[error(transparent)]
     Step(#[from] BadStep),
     #[error("nothing is under way")]
@@ -68,7 +68,7 @@ pub enum Unturned {
     BundleMissing(Vec<String>),
 }
 
-impl Unturned {
+impl TrustError {
     pub fn hint(&self) -> Option<String> {
         if let Self::Step(BadStep::InGrace { version, domain, .. }) = self {
             return Some(format!("wait for it; or, if you must: freehold trust retire {domain} {version} --early"));

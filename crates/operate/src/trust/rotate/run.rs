@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::{Awaited, Beginning, Course, HowFar, NextStep, beginning, next};
 use crate::audit;
 use crate::key::SignerKeys;
-use crate::session::{Made, OperateError, Session, Unturned};
+use crate::session::{Made, OperateError, Session, TrustError};
 use crate::trust::adopted;
 use crate::trust::dependents::{self, look};
 use crate::trust::issuers;
@@ -217,7 +217,7 @@ impl<A: Attendant> Run<'_, A> {
                 self.attendant.hear(&News::Done { active });
                 Ok(Then::Rest)
             }
-            NextStep::NothingUnderWay => Err(OperateError::from(Unturned::NothingUnderWay(T::DOMAIN.word())).into()),
+            NextStep::NothingUnderWay => Err(OperateError::from(TrustError::NothingUnderWay(T::DOMAIN.word())).into()),
             NextStep::Publish { active } => {
                 self.begin::<T>(active).await?;
                 self.publish::<T>(active).await
@@ -274,7 +274,7 @@ impl<A: Attendant> Run<'_, A> {
         let wish = RetireWish { domain: T::DOMAIN, version, early: false, waived: Vec::new() };
         let scene = look::scene(self.session, T::DOMAIN).await?;
         let outcome = dependents::outcome(&scene, wish.step(), None);
-        let outcome = outcome.map_err(|why| OperateError::from(Unturned::from(why)))?;
+        let outcome = outcome.map_err(|why| OperateError::from(TrustError::from(why)))?;
         if !outcome.breaks.is_empty() {
             let missing = outcome.breaks.iter().map(|it| format!("{}: {}", it.in_words(), it.why)).collect();
             return Ok(self.lacks(Lack::Retirement { version }, missing));

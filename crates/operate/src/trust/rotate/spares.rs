@@ -9,7 +9,7 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use wire::control::Call;
 
-use crate::session::{Desk, OperateError, Result, Session, Unturned};
+use crate::session::{Desk, OperateError, Result, Session, TrustError};
 use crate::trust::issuers::{self, Issuing, Told};
 use crate::trust::stolen::take_spare;
 
@@ -54,7 +54,7 @@ impl SpareKeys {
         let told = issuers::told(session).await?;
         let (head, now) = (&session.known.head.head, clock::now());
         if let Some(name) = without.iter().find(|name| head.active_mandate(name, now).is_none()) {
-            return Err(Unturned::NoGateway(name.clone()).into());
+            return Err(TrustError::NoGateway(name.clone()).into());
         }
         let own = &session.survey.gateway;
         let asked = |mandate: &&Mandate| {

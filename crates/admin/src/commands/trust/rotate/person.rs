@@ -30,7 +30,7 @@ use crate::commands::trust::plan::Planned;
 use crate::commands::trust::rollback;
 use crate::home::{Common, During, failure};
 use crate::local::AnyDesk;
-use crate::rooting::{fresh_root, next_root};
+use crate::root_keys::RootKeys;
 
 pub(super) struct Person<'a> {
     wish: &'a Rotate,
@@ -109,7 +109,7 @@ impl Attendant for Person<'_> {
     }
 
     async fn root<T: InDomain>(&mut self, session: &mut Session) -> Result<Authority<T>, Stop> {
-        Ok(next_root::<T>(self.common, session, self.wish.roots.clone(), self.doing).await?)
+        Ok(RootKeys::new(self.common, session, self.wish.roots.clone()).next::<T>(session, self.doing).await?)
     }
 
     fn show(&mut self, how_far: &HowFar, ended: bool) {
@@ -200,7 +200,7 @@ impl Rescuer for Person<'_> {
     }
 
     async fn fresh_root<T: InDomain>(&mut self, session: &Session) -> Result<Authority<T>, Stop> {
-        Ok(fresh_root::<T>(self.common, session, self.wish.roots.clone(), self.doing)?)
+        Ok(RootKeys::new(self.common, session, self.wish.roots.clone()).fresh::<T>(session, self.doing)?)
     }
 
     fn drawn_before(&mut self, spare: &OldSpare) {
