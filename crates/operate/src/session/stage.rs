@@ -27,7 +27,11 @@ pub(super) struct Staging<'m> {
 }
 
 /// Hands in what the gateway does not have yet. `told` hears how much of it is done, of how much.
-pub(crate) async fn stage(session: &mut Session, named: &Compiled, mut told: impl FnMut(usize, usize) + Send) -> Result<()> {
+pub(crate) async fn stage(
+    session: &mut Session,
+    named: &Compiled,
+    mut told: impl FnMut(usize, usize) + Send,
+) -> Result<()> {
     let before = match session.known.head.head.members {
         Some(root) => Some((root, maps::leaves_of(session, root).await?.1)),
         None => None,
