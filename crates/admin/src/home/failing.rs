@@ -3,10 +3,8 @@
 use std::error::Error;
 
 use identity::trust::BadStep;
-use ledger::replicate::NotTaken;
 use operate::publish::fleet::FleetError;
 use operate::publish::plan::PlanError;
-use operate::replica::ReplicaError;
 use operate::session::timely::ClockDoubt;
 use operate::session::{DeskError, OperateError, TrustError};
 use operate::trust::roots::RootError;
@@ -75,13 +73,11 @@ fn operating(doing: String, why: &OperateError) -> Failure {
         OperateError::Clock(doubt) => doubted(doing, doubt),
         OperateError::Desk(DeskError::NoGateway | DeskError::NotHome(_)) => Failure::new(doing, why)
             .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),
-        OperateError::Replica(ReplicaError::Ledger(full) | ReplicaError::NotTaken(NotTaken::Ledger(full)))
-            if full.is_full() =>
-        {
+        OperateError::Replica(full) if full.is_full() => {
             Failure::new(doing, why).hint("make room on that disk, where this home is, and run this again")
         }
         OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_) | DeskError::Ledger(_))
-        | OperateError::Replica(ReplicaError::File(_) | ReplicaError::Ledger(_) | ReplicaError::NotTaken(_))
+        | OperateError::Replica(_)
         | OperateError::Folder(_)
         | OperateError::Key(_)
         | OperateError::Envelope(_)

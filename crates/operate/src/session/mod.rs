@@ -8,6 +8,7 @@ pub(crate) mod bundles;
 pub mod maps;
 pub(crate) mod stage;
 pub(crate) mod fold;
+pub mod lines;
 pub(crate) mod lacking;
 pub(crate) mod look;
 pub(crate) mod head;

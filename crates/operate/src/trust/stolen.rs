@@ -75,7 +75,12 @@ fn spare_key(issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
 }
 
 /// What a gateway answered that was to draw a spare key, which nobody can have copied yet; says when it was drawn.
-pub fn take_spare(known: &Known, gateway: &NodeName, answer: ControlAnswer, told: &mut Told) -> Result<Timestamp> {
+pub(super) fn take_spare(
+    known: &Known,
+    gateway: &NodeName,
+    answer: ControlAnswer,
+    told: &mut Told,
+) -> Result<Timestamp> {
     let ControlAnswer::Spare { issuers, drawn_at } = answer else { return Err(DeskError::OtherAnswer.into()) };
     let body = open(known, &issuers).filter(|body| body.gateway == *gateway);
     told.insert(gateway.clone(), body.ok_or_else(|| TrustError::AnotherGateway(gateway.clone()))?);
@@ -83,7 +88,7 @@ pub fn take_spare(known: &Known, gateway: &NodeName, answer: ControlAnswer, told
 }
 
 /// What the head that puts a new root there does to machines, whichever root that will be.
-pub fn foretold(session: &Session, domain: Domain, spares: &Spares, now: Timestamp) -> Result<Roll> {
+pub(super) fn foretold(session: &Session, domain: Domain, spares: &Spares, now: Timestamp) -> Result<Roll> {
     Ok(head(session, domain, Digest([0; 32]), spares, &[], now)?.roll)
 }
 

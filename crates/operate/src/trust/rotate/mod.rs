@@ -144,7 +144,7 @@ pub struct ReplacePlan {
 }
 
 /// The root itself is drawn when it is done.
-pub fn replace_plan(mut scene: Scene, spares: &Spares) -> Result<ReplacePlan, TrustError> {
+fn replace_plan(mut scene: Scene, spares: &Spares) -> Result<ReplacePlan, TrustError> {
     if spares.ready.is_empty() {
         return Err(TrustError::NoSpare);
     }

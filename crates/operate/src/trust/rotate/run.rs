@@ -13,8 +13,8 @@ use identity::time::{Seconds, Timestamp};
 use serde::Serialize;
 
 use super::{Awaited, Beginning, Course, HowFar, NextStep, beginning, next};
-use crate::audit;
 use crate::key::SignerKeys;
+use crate::session::lines::lines;
 use crate::session::{Made, OperateError, Session, TrustError};
 use crate::trust::adopted;
 use crate::trust::dependents::{self, look};
@@ -233,7 +233,7 @@ impl<A: Attendant> Run<'_, A> {
 
     /// Nobody begins another rotation by a slip.
     async fn begin<T: InDomain>(&mut self, active: u64) -> Result<(), A::Stop> {
-        let lines = audit::lines(self.session, Some(T::DOMAIN.word())).await?;
+        let lines = lines(self.session, Some(T::DOMAIN.word())).await?;
         match beginning(finished(&lines), self.wish.sure, clock::now()) {
             Beginning::First => Ok(()),
             Beginning::Another(finished) => {
