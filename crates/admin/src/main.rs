@@ -10,7 +10,7 @@ mod backup;
 mod reminder;
 mod moment;
 mod handing;
-mod rooting;
+mod root_keys;
 mod waiting;
 mod planning;
 mod watching;

@@ -7,6 +7,7 @@ use operate::pending::{Need, Pending};
 use operate::replica::roll::Roll;
 use operate::session::{Made, OperateError, Session};
 use serde::Serialize;
+use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use wire::known::Known;
 
@@ -70,29 +71,43 @@ impl Left {
 /// Leaves what is pending as a file. Nothing waits if it is in the ledger.
 pub fn leave<T>(common: &Common, doing: &str, known: &Known, made: &Made<T>) -> Result<Left, Failure> {
     let pending = leave_as(common, common.pending.clone(), doing, known, made.pending.as_ref())?;
-    tell(common, made.roll.as_ref());
     Ok(Left { pending, roll: made.roll.clone() })
 }
 
-/// What the very head that is about to be signed does to machines, before a person says yes to it.
-pub async fn foretell(
-    common: &Common,
-    session: &mut Session,
-    yes: bool,
-    draft: impl FnOnce(&Session, Timestamp) -> Result<Roll, OperateError>,
-) {
-    if yes {
-        return;
-    }
-    // What is in the way is told by the command itself.
-    if let Ok(roll) = Box::pin(session.next_roll(draft)).await {
-        tell(common, Some(&roll));
-    }
+/// What is asked before something is signed: one way for all, so that nobody says yes to a head without having been told
+/// what it does to machines.
+#[derive(Debug, Clone, Copy)]
+pub struct Consent<'a> {
+    pub common: &'a Common,
+    pub doing: &'a str,
+    pub yes: bool,
+    pub question: &'a str,
 }
 
-fn tell(common: &Common, roll: Option<&Roll>) {
-    if !common.json {
-        roll.into_iter().flat_map(Roll::in_words).for_each(|line| eprintln!("{line}"));
+impl Consent<'_> {
+    /// Tells what the very head that is about to be signed does, and asks.
+    pub async fn ask(
+        &self,
+        session: &mut Session,
+        draft: impl FnOnce(&Session, Timestamp) -> Result<Roll, OperateError>,
+    ) -> Result<(), Failure> {
+        if !self.yes {
+            Box::pin(session.foretell(draft)).await;
+        }
+        confirm(self.yes, self.doing, self.question)
+    }
+
+    /// The same; then signs, and leaves for the others what they must sign, too.
+    pub async fn sign<T>(
+        &self,
+        session: &mut Session,
+        draft: impl FnOnce(&Session, Timestamp) -> Result<Roll, OperateError>,
+        sign: impl AsyncFnOnce(&mut Session) -> Result<Made<T>, OperateError>,
+    ) -> Result<(T, Left), Failure> {
+        self.ask(session, draft).await?;
+        let made = Box::pin(sign(session)).await.during(self.doing)?;
+        let left = leave(self.common, self.doing, &session.known, &made)?;
+        Ok((made.what, left))
     }
 }
 
@@ -104,7 +119,6 @@ pub fn leave_beside<T>(common: &Common, doing: &str, known: &Known, made: Option
         file
     });
     let pending = leave_as(common, second, doing, known, made.pending.as_ref())?;
-    tell(common, made.roll.as_ref());
     Ok(Left { pending, roll: made.roll.clone() })
 }
 

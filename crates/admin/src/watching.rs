@@ -1,29 +1,23 @@
 //! A published head on its way: a table that is drawn again each second, or a line for each change.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use clap::Args;
-use ground::clock;
 use ground::plain::plain;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use operate::publish::watch::{Fate, Receipts, Watch, listed};
-use operate::session::reports::Reports;
-use operate::session::reports::reports;
-use operate::session::{OperateError, Session, maps};
+use operate::publish::watch::follow::{self, Fates};
+use operate::publish::watch::{NodeFate, Receipts, Watch, listed};
+use operate::session::{OperateError, Session};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::screen::{Live, Size};
 use terminal::table::table_within;
 
+use crate::home::During;
+use crate::waiting::{Left, told};
+
 /// So many nodes stand in the table; those that are well leave it first.
 const ROWS: usize = 20;
 const BAR: usize = 30;
-/// So often in a row the gateway may be out of reach while something is watched.
-const FAILURES: u32 = 30;
-
-pub type Fates = BTreeMap<NodeName, Fate>;
 
 /// Watches until everything has settled, or the bound is over.
 pub async fn watch(
@@ -32,34 +26,14 @@ pub async fn watch(
     bound: Option<Seconds>,
     quiet: bool,
 ) -> Result<Fates, OperateError> {
-    let begun = clock::now();
-    let until = bound.map(|bound| begun + bound);
     let mut screen = Screen::new(quiet);
-    let (mut after, mut failures) = (0, 0);
-    loop {
-        match reports(session, after).await {
-            Ok((reports, last)) => {
-                watch.hear(reports);
-                (after, failures) = (last, 0);
-            }
-            // What is published stays so, whether this connection holds or not.
-            Err(OperateError::Desk(_)) if failures < FAILURES => failures += 1,
-            Err(why) => return Err(why),
-        }
-        let now = clock::now();
-        let fates: Fates = watch.fates(now).into_iter().map(|(name, fate)| (name.clone(), fate)).collect();
-        let over = watch.is_over(now) || until.is_some_and(|until| now >= until);
-        screen.draw(&fates, now, over);
-        if over {
-            return Ok(fates);
-        }
-        tokio::time::sleep(pause(now.since(begun))).await;
-    }
+    follow::until_settled(session, watch, bound, |fates, now, last| screen.draw(fates, now, last)).await
 }
 
-/// At first most happens.
-const fn pause(since: Seconds) -> Duration {
-    if since.0 < 3 { Duration::from_millis(250) } else { Duration::from_secs(1) }
+/// The same for the head in force, which somebody published just now.
+pub async fn watch_in_force(session: &mut Session, bound: Option<Seconds>, quiet: bool) -> Result<Fates, OperateError> {
+    let mut screen = Screen::new(quiet);
+    follow::in_force(session, bound, |fates, now, last| screen.draw(fates, now, last)).await
 }
 
 struct Screen {
@@ -101,7 +75,7 @@ impl Screen {
 
 /// The nodes that a person should look at first, as many as fit, and how far all are.
 fn frame(fates: &Fates, now: Timestamp, Size { columns, lines: height }: Size) -> Vec<String> {
-    let mut open: Vec<(&NodeName, &Fate)> = fates.iter().collect();
+    let mut open: Vec<(&NodeName, &NodeFate)> = fates.iter().collect();
     open.sort_by_key(|(name, fate)| (rank(fate), *name));
     // Titles, how many more, the bar, and where the cursor stands.
     let most = ROWS.min(height.saturating_sub(4)).max(1);
@@ -116,56 +90,56 @@ fn frame(fates: &Fates, now: Timestamp, Size { columns, lines: height }: Size) -
 }
 
 /// What a person should look at first.
-const fn rank(fate: &Fate) -> u8 {
+const fn rank(fate: &NodeFate) -> u8 {
     match fate {
-        Fate::RolledBack { .. } | Fate::Refused { .. } => 0,
-        Fate::OnTrial { .. } => 1,
-        Fate::Reached => 2,
-        Fate::NotReached => 3,
-        Fate::Offline => 4,
-        Fate::Confirmed => 5,
+        NodeFate::RolledBack { .. } | NodeFate::Refused { .. } => 0,
+        NodeFate::OnTrial { .. } => 1,
+        NodeFate::Reached => 2,
+        NodeFate::NotReached => 3,
+        NodeFate::Offline => 4,
+        NodeFate::Confirmed => 5,
     }
 }
 
-fn in_words(fate: &Fate, now: Timestamp) -> String {
+fn in_words(fate: &NodeFate, now: Timestamp) -> String {
     match fate {
-        Fate::NotReached => "not reached yet".to_owned(),
-        Fate::Offline => "offline: it gets this when it is back".to_owned(),
-        Fate::Reached => "reached".to_owned(),
-        Fate::OnTrial { deadline, waits } => {
+        NodeFate::NotReached => "not reached yet".to_owned(),
+        NodeFate::Offline => "offline: it gets this when it is back".to_owned(),
+        NodeFate::Reached => "reached".to_owned(),
+        NodeFate::OnTrial { deadline, waits } => {
             let left = deadline.since(now).0;
             let waits = if waits.is_empty() { String::new() } else { format!(", waits for {}", waits.join(", ")) };
             format!("on trial, {}:{:02} left{waits}", left / 60, left % 60)
         }
-        Fate::Confirmed => "confirmed".to_owned(),
-        Fate::RolledBack { why } => format!("ROLLED BACK: {why}"),
-        Fate::Refused { why } => format!("REFUSED: {why}"),
+        NodeFate::Confirmed => "confirmed".to_owned(),
+        NodeFate::RolledBack { why } => format!("ROLLED BACK: {why}"),
+        NodeFate::Refused { why } => format!("REFUSED: {why}"),
     }
 }
 
-fn count(fates: &Fates, is: impl Fn(&Fate) -> bool) -> usize {
+fn count(fates: &Fates, is: impl Fn(&NodeFate) -> bool) -> usize {
     fates.values().filter(|fate| is(fate)).count()
 }
 
 fn bar(fates: &Fates) -> String {
-    let done = count(fates, Fate::is_settled);
+    let done = count(fates, NodeFate::is_settled);
     let full = if fates.is_empty() { BAR } else { done * BAR / fates.len() };
     format!("[{}{}]", "#".repeat(full), "-".repeat(BAR - full))
 }
 
 pub fn counts(fates: &Fates) -> String {
-    let of = |word: &str, is: &dyn Fn(&Fate) -> bool| match count(fates, is) {
+    let of = |word: &str, is: &dyn Fn(&NodeFate) -> bool| match count(fates, is) {
         0 => None,
         some => Some(format!("{some} {word}")),
     };
     let parts = [
-        of("confirmed", &|fate| matches!(fate, Fate::Confirmed)),
-        of("on trial", &|fate| matches!(fate, Fate::OnTrial { .. })),
-        of("reached", &|fate| matches!(fate, Fate::Reached)),
-        of("not reached", &|fate| matches!(fate, Fate::NotReached)),
-        of("offline", &|fate| matches!(fate, Fate::Offline)),
-        of("ROLLED BACK", &|fate| matches!(fate, Fate::RolledBack { .. })),
-        of("REFUSED", &|fate| matches!(fate, Fate::Refused { .. })),
+        of("confirmed", &|fate| matches!(fate, NodeFate::Confirmed)),
+        of("on trial", &|fate| matches!(fate, NodeFate::OnTrial { .. })),
+        of("reached", &|fate| matches!(fate, NodeFate::Reached)),
+        of("not reached", &|fate| matches!(fate, NodeFate::NotReached)),
+        of("offline", &|fate| matches!(fate, NodeFate::Offline)),
+        of("ROLLED BACK", &|fate| matches!(fate, NodeFate::RolledBack { .. })),
+        of("REFUSED", &|fate| matches!(fate, NodeFate::Refused { .. })),
     ];
     let told: Vec<_> = parts.into_iter().flatten().collect();
     format!(
@@ -187,47 +161,41 @@ impl Wait {
     pub const fn of(wait: Option<Seconds>) -> Self {
         Self { wait }
     }
-}
 
-/// Which members have a head on their disk; waits for the others as long as was asked for.
-pub async fn receipts(session: &mut Session, head: u64, sent: bool, how: &Wait) -> Result<Receipts, OperateError> {
-    if !sent {
-        return Ok(Receipts::default());
-    }
-    let members = operate::node::members(session).await?.into_iter();
-    let members: Vec<_> = members.map(|node| (node.name, node.node_key.digest())).collect();
-    // Nodes learn of it only from a gateway that serves.
-    let served = session.is_served();
-    let until = clock::now() + how.wait.filter(|_| served).unwrap_or(Seconds(0));
-    let (mut all, mut after) = (Reports::new(), 0);
-    loop {
-        let (reports, last) = reports(session, after).await?;
-        all.extend(reports);
-        after = last;
-        let receipts = Receipts::of(head, members.clone(), &all);
-        if receipts.waiting.is_empty() || clock::now() >= until {
-            return Ok(receipts);
-        }
-        tokio::time::sleep(Duration::from_millis(250)).await;
+    /// Which members have a head on their disk; waits for the others as long as was asked for.
+    pub async fn receipts(&self, session: &mut Session, head: u64) -> Result<Receipts, OperateError> {
+        follow::receipts(session, head, self.wait).await
     }
 }
 
-/// Watches the head in force, which somebody published just now.
-pub async fn follow(session: &mut Session, bound: Option<Seconds>, quiet: bool) -> Result<Fates, OperateError> {
-    if !session.is_served() {
-        return Ok(Fates::new());
+/// A revocation, and who has it on their disk.
+#[derive(Debug, Serialize)]
+pub struct Revoked {
+    revoked: bool,
+    head: u64,
+    /// Nodes that have it on their disk, by their own signed word, and those that have not said so.
+    confirmed: Vec<NodeName>,
+    waiting_for: Vec<NodeName>,
+    #[serde(flatten)]
+    pending: Left,
+}
+
+impl Revoked {
+    /// Waits for the nodes as long as was asked for, once it is sent.
+    pub async fn look(session: &mut Session, head: u64, pending: Left, wait: &Wait) -> Result<Self, Failure> {
+        let revoked = pending.waiting().is_none();
+        let receipts = if revoked { wait.receipts(session, head).await } else { Ok(Receipts::default()) };
+        let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
+        let Receipts { confirmed, waiting: waiting_for } = receipts;
+        Ok(Self { revoked, head, confirmed, waiting_for, pending })
     }
-    let seen = operate::node::all(session)
-        .await?
-        .into_iter()
-        .filter_map(|node| Some((node.name, node.observed.last_seen?)))
-        .collect();
-    let Some(published) = maps::published(session).await? else {
-        return Ok(Fates::new());
-    };
-    let head = session.known.head.head.version;
-    let mut news = Watch::new(head, clock::now(), &published.leaves, &published.manifests, seen);
-    watch(session, &mut news, bound, quiet).await
+
+    pub fn in_words(&self, what: &str) -> String {
+        told(self.pending.waiting(), || {
+            let receipts = Receipts { confirmed: self.confirmed.clone(), waiting: self.waiting_for.clone() };
+            format!("revoked {what} (head {})\n{}", self.head, receipts.in_words(self.head))
+        })
+    }
 }
 
 /// A node's fate as data.
@@ -235,7 +203,7 @@ pub async fn follow(session: &mut Session, bound: Option<Seconds>, quiet: bool) 
 pub struct NodeTold {
     name: String,
     #[serde(flatten)]
-    fate: Fate,
+    fate: NodeFate,
 }
 
 impl NodeTold {
@@ -262,8 +230,8 @@ mod tests {
     #[test]
     fn the_live_table_fits_eighty_columns_and_the_screen_and_shows_what_is_wrong_first() {
         let fate = |nth: usize| match nth {
-            77 => Fate::RolledBack { why: "the check `web` failed: ".repeat(9) },
-            _ => Fate::Confirmed,
+            77 => NodeFate::RolledBack { why: "the check `web` failed: ".repeat(9) },
+            _ => NodeFate::Confirmed,
         };
         let fates: Fates = (0..100).map(|nth| (format!("web-{nth}").parse().unwrap(), fate(nth))).collect();
         let lines = frame(&fates, Timestamp::from_unix(1_800_000_000), Size { columns: 80, lines: 24 });

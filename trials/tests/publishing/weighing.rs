@@ -37,7 +37,8 @@ fn whoever_is_asked_is_told_before_what_the_head_does_to_machines() {
     scene.declare(&wiki_on("web-1"));
     place.joined("web-2");
     let head = place.facts(&["status"])["head"]["version"].clone();
-    let commands: [&[&str]; 8] = [
+    let before = (head.as_u64().unwrap() - 1).to_string();
+    let commands: [&[&str]; 10] = [
         &["publish", "fleet"],
         &["rollback"],
         &["signer", "add", "ben", "--unprotected"],
@@ -46,13 +47,31 @@ fn whoever_is_asked_is_told_before_what_the_head_does_to_machines() {
         &["user", "revoke", "ann"],
         &["node", "revoke", "web-1"],
         &["node", "replace", "web-1"],
+        &["refresh", "--around", &before],
+        &["rotate", "identity", "--compromised"],
     ];
     for words in commands {
         let told = place.freehold(words);
-        ended(&told, 2, "this needs a yes");
+        ended(&told, 2, if words.contains(&"--compromised") { "this must be confirmed" } else { "this needs a yes" });
         assert!(stderr(&told).contains("lists 1 new member: web-2\n"), "{words:?}: {}", stderr(&told));
     }
     assert_eq!(place.facts(&["status"])["head"]["version"], head, "nothing was signed");
+}
+
+/// Where nobody is asked, too.
+#[test]
+fn each_head_of_a_rotation_is_told_of_before_it_is_signed() {
+    let place = Place::founded(&["--node", "quay"]);
+    let _gateway = place.serve();
+    succeeded(&place.freehold(&["refresh"]));
+    place.joined("web-1");
+    let rotated = place.freehold(&["rotate", "endpoint", "--no-wait"]);
+    ended(&rotated, 5, "not every node has version 2 yet");
+    let told = stderr(&rotated);
+    let at = |words: &str| told.find(words).unwrap_or_else(|| panic!("no `{words}` in {told}"));
+    assert!(at("a new root is to be handed out") < at("lists 1 new member: web-1\n"), "{told}");
+    assert!(at("lists 1 new member: web-1\n") < at("version 2 is handed out"), "{told}");
+    assert_eq!(told.matches("lists 1 new member").count(), 1, "{told}");
 }
 
 /// One key stays with ann, the others go to homes of their own.

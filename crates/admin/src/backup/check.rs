@@ -19,7 +19,7 @@ use ledger::store::Ledger;
 use operate::audit::check_alone;
 use operate::backup::inside::Inside;
 use operate::backup::read::{Backup, Kept, Sink};
-use operate::backup::{BackupError, Contents, LEDGER};
+use operate::backup::{BackupContents, BackupError, LEDGER};
 use operate::folder::Memory;
 use org::state::{InviteRecord, Standing, State};
 use serde::Serialize;
@@ -48,9 +48,34 @@ pub enum CheckError {
     #[error("the ledger in the backup cannot be read")]
     Ledger(#[from] LedgerError),
     #[error("the ledger in the backup does not hold: {0}")]
-    LedgerDoesNotHold(String),
+    LedgerDoesNotHold(LedgerFault),
     #[error("the backup does not hold together: {0}")]
-    Inconsistent(String),
+    Inconsistent(Mismatch),
+}
+
+/// Why a ledger does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerFault {
+    /// The first entry that does not.
+    #[error("{0}")]
+    Entry(String),
+    #[error("it has no head, or an older one than the operator knew")]
+    Behind,
+    #[error("entries are missing that the operator had seen")]
+    EntriesMissing,
+}
+
+/// Two parts of a backup that are not of one org.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    #[error("`{0}` is of another org than the backup says")]
+    Known(&'static str),
+    #[error("`gateway/gateway.json` is of another org")]
+    Gateway,
+    #[error("no mandate names the voice of the gateway that is in it")]
+    Voice,
+    #[error("the ledger is of another org")]
+    Ledger,
 }
 
 const MAX_LOOKED_AT: u64 = 4 << 20;
@@ -167,7 +192,7 @@ fn check_bundles(known: &Known, kept: &Kept) -> Result<(), CheckError> {
     Ok(())
 }
 
-fn has(contents: &Contents, path: &str) -> bool {
+fn has(contents: &BackupContents, path: &str) -> bool {
     contents.files.iter().any(|item| item.path.as_str() == path)
 }
 
@@ -182,12 +207,12 @@ fn json<T: DeserializeOwned>(kept: &Kept, path: &'static str) -> Result<T, Check
 }
 
 /// Founding record, signer chain and head, each checked by its signatures.
-fn known(contents: &Contents, kept: &Kept) -> Result<Known, CheckError> {
+fn known(contents: &BackupContents, kept: &Kept) -> Result<Known, CheckError> {
     let path = if contents.has("operator") { "operator/known.json" } else { "gateway/node/known.json" };
     let unusable = |why| CheckError::Knowledge { what: path, why };
     let known = Known::from_file(json::<KnownFile>(kept, path)?).map_err(unusable)?;
     if known.org() != contents.org_id || known.founding.record.name != contents.org {
-        return Err(CheckError::Inconsistent(format!("`{path}` is of another org than the backup says")));
+        return Err(CheckError::Inconsistent(Mismatch::Known(path)));
     }
     Ok(known)
 }
@@ -206,15 +231,15 @@ fn signers(kept: &Kept) -> Result<Vec<String>, CheckError> {
 }
 
 /// The gateway's voice must be one that a mandate names: else what is restored could not speak for itself.
-fn check_gateway(known: &Known, contents: &Contents, kept: &Kept) -> Result<(), CheckError> {
+fn check_gateway(known: &Known, contents: &BackupContents, kept: &Kept) -> Result<(), CheckError> {
     let about: GatewayFile = json(kept, "gateway/gateway.json")?;
     if about.org_id != contents.org_id {
-        return Err(CheckError::Inconsistent("`gateway/gateway.json` is of another org".to_owned()));
+        return Err(CheckError::Inconsistent(Mismatch::Gateway));
     }
     let short = |_| CheckError::Damaged { what: "gateway/voice.key".to_owned(), why: "not 32 bytes".to_owned() };
     let voice = EdKey::from_seed(bytes(kept, "gateway/voice.key")?.try_into().map_err(short)?).public();
     if !known.head.head.mandates.iter().any(|mandate| mandate.voice == voice && mandate.gateway == about.node) {
-        return Err(CheckError::Inconsistent("no mandate names the voice of the gateway that is in it".to_owned()));
+        return Err(CheckError::Inconsistent(Mismatch::Voice));
     }
     for name in ["gateway/identity-issuer.key", "gateway/endpoint-issuer.key"] {
         let damaged = || CheckError::Damaged { what: name.to_owned(), why: "it is not a key".to_owned() };
@@ -228,20 +253,20 @@ fn check_gateway(known: &Known, contents: &Contents, kept: &Kept) -> Result<(), 
 fn check_ledger(path: &Path, known: &Known) -> Result<(State, usize), CheckError> {
     let (ledger, founding) = Ledger::open(path)?;
     if founding.id != known.org() {
-        return Err(CheckError::Inconsistent("the ledger is of another org".to_owned()));
+        return Err(CheckError::Inconsistent(Mismatch::Ledger));
     }
     let state = ledger.state(&founding, clock::now())?;
     let entries: Vec<Envelope> = ledger.all_entries()?.into_iter().map(|signed| signed.envelope).collect();
     let count = entries.len();
     if let Some(bad) = check_alone(&founding, entries, &state).first_bad {
-        return Err(CheckError::LedgerDoesNotHold(bad));
+        return Err(CheckError::LedgerDoesNotHold(LedgerFault::Entry(bad)));
     }
     // While two sets claim one place, an older head stands.
     let has_known = state.replica.heads.contains(&known.head.digest);
     if has_known || !is_behind(state.head().map(|record| &record.head), &known.head.head) {
         return Ok((state, count));
     }
-    Err(CheckError::LedgerDoesNotHold("it has no head, or an older one than the operator knew".to_owned()))
+    Err(CheckError::LedgerDoesNotHold(LedgerFault::Behind))
 }
 
 /// A later signer set may count from the beginning.
@@ -259,7 +284,7 @@ fn check_memory(state: &State, kept: &Kept) -> Result<(), CheckError> {
     if state.frontier.covers_all(&memory.pulled) {
         return Ok(());
     }
-    Err(CheckError::LedgerDoesNotHold("entries are missing that the operator had seen".to_owned()))
+    Err(CheckError::LedgerDoesNotHold(LedgerFault::EntriesMissing))
 }
 
 fn open_invites(state: &State, now: Timestamp) -> Vec<OpenInvite> {

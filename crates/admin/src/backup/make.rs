@@ -12,7 +12,7 @@ use identity::principal::OrgName;
 use ledger::error::LedgerError;
 use ledger::store::Ledger;
 use member::store::scope::ScopeError;
-use operate::backup::{BackupError, BackupOrigin, Contents, Gathered, gather};
+use operate::backup::{BackupContents, BackupError, BackupOrigin, Gathered, gather};
 use operate::folder::{FolderError, LastBackup, OperatorFolder};
 
 use crate::backup::scratch::Scratch;
@@ -39,7 +39,7 @@ pub enum MakeError {
 const TRIES: usize = 20;
 
 /// Writes the backup of an org and remembers that there is one.
-pub fn make(home: &Path, org: &OrgName, to: &Path, for_whom: &To) -> Result<Contents, MakeError> {
+pub fn make(home: &Path, org: &OrgName, to: &Path, for_whom: &To) -> Result<BackupContents, MakeError> {
     let _lock = Lock::take(&home.join(format!(".backup-{org}.lock")))?.ok_or(MakeError::Busy)?;
     let scratch = Scratch::at(home.join(format!(".backup-{org}")))?;
     let folder = home.join(org.as_str());

@@ -11,7 +11,7 @@ use ledger::error::LedgerError;
 use ledger::marks::RestoredFrom;
 use ledger::store::Ledger;
 use operate::backup::read::{Backup, Sink};
-use operate::backup::{BackupError, Contents};
+use operate::backup::{BackupContents, BackupError};
 use operate::folder::{FolderError, LastBackup, OperatorFolder};
 
 use crate::backup::check::{self, CheckError, Report};
@@ -107,7 +107,7 @@ fn put(backup: &mut Backup, draft: &Path, only: Option<Half>) -> Result<(), Rest
 }
 
 /// The gateway waits until it may begin another chain: it has forgotten what came after the backup. The operator has a backup.
-fn settle(backup: &Path, draft: &Path, contents: &Contents) -> Result<(), RestoreError> {
+fn settle(backup: &Path, draft: &Path, contents: &BackupContents) -> Result<(), RestoreError> {
     let (made_at, restored_at) = (contents.made_at, clock::now());
     let place = std::path::absolute(backup).unwrap_or_else(|_| backup.to_owned()).display().to_string();
     let ledger = draft.join("gateway/ledger.db");

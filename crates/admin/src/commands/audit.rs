@@ -12,6 +12,7 @@ use operate::audit::hindsight::question::BadQuestion;
 use operate::audit::hindsight::{CannotSay, Edge, HeadTold, Hindsight, SignerTold};
 use operate::publish::fleet::FleetFolder;
 use operate::publish::fleet::git;
+use operate::session::lines::lines;
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
@@ -62,7 +63,7 @@ impl Audit {
             show(common.json, &verdict, || in_short(&verdict));
             return if verdict.ok { Ok(()) } else { Err(Failure::failed("the ledger does not hold", "see above")) };
         }
-        let lines = audit::lines(&mut session, self.subject.as_deref()).await.during(doing)?;
+        let lines = lines(&mut session, self.subject.as_deref()).await.during(doing)?;
         show(common.json, &lines, || {
             let row = |line: &org::audit::AuditLine| {
                 vec![

@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use gateway::store::folder::{GatewayFile, GatewayFolder, ServingFile, loopback};
 use gateway::write::issuers::Issuers;
-use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain as _, Roots};
 use identity::causes::describe;
 use identity::head::Head;
@@ -17,8 +16,9 @@ use ledger::error::{CURRENT, LedgerError};
 use ledger::look::Counts;
 use ledger::store::Ledger;
 use member::store::scope::ScopeError;
+use node::doctor::examination::{self, Examination};
+use node::doctor::reach;
 use node::doctor::standing::{self, Viewer};
-use node::doctor::{files, reach};
 use operate::folder::OperatorFolder;
 use org::state::State;
 use rustix::process::Pid;
@@ -47,52 +47,41 @@ impl Doctor {
     pub async fn run(&self, common: &Common) -> Result<(), Failure> {
         let mut patients = Vec::new();
         for org in common.chosen() {
-            patients.push(Examination::begin(common, &org).examine().await);
+            patients.push(Org::begin(common, &org).examine().await);
         }
         if patients.is_empty() {
             let home = common.home();
-            let finding = match std::fs::read_dir(&home) {
-                Err(why) if why.kind() != std::io::ErrorKind::NotFound => Finding::wrong(
-                    "files",
-                    format!("cannot read `{}`: {why}", home.display()),
-                    "run this as the owner of that home, or name yours: --home DIR",
-                ),
-                _ => Finding::wrong(
-                    "org",
-                    format!("there is no org in `{}`", home.display()),
-                    "found one: freehold found NAME; or say where yours is: --home DIR",
-                ),
-            };
-            patients.push(Patient { name: home.display().to_string(), findings: vec![finding] });
+            let nothing = Finding::wrong(
+                "org",
+                format!("there is no org in `{}`", home.display()),
+                "found one: freehold found NAME; or say where yours is: --home DIR",
+            );
+            let cure = "run this as the owner of that home, or name yours: --home DIR";
+            patients.push(examination::empty(&home, std::fs::read_dir(&home).map(drop), cure, nothing));
         }
         tell(common.json, &patients)
     }
 }
 
 /// One org of the home, and what was found so far.
-struct Examination {
-    org: OrgName,
+struct Org {
+    name: OrgName,
     operator: OperatorFolder,
     gateway: GatewayFolder,
-    now: Timestamp,
-    findings: Vec<Finding>,
+    found: Examination,
 }
 
-impl Examination {
+impl Org {
     fn begin(common: &Common, org: &OrgName) -> Self {
         let home = common.home();
         let (operator, gateway) = (OperatorFolder::at(&home, org), GatewayFolder::at(&home, org));
-        Self { org: org.clone(), operator, gateway, now: clock::now(), findings: Vec::new() }
+        let folder = operator.folder.parent().unwrap_or(&operator.folder);
+        let version = format!("freehold {}, ledgers of version {}", env!("CARGO_PKG_VERSION"), CURRENT);
+        let found = Examination::begin(Finding::ok("version", version), folder);
+        Self { name: org.clone(), operator, gateway, found }
     }
 
     async fn examine(mut self) -> Patient {
-        let folder = self.operator.folder.parent().unwrap_or(&self.operator.folder).to_owned();
-        self.findings.push(Finding::ok(
-            "version",
-            format!("freehold {}, ledgers of version {}", env!("CARGO_PKG_VERSION"), CURRENT),
-        ));
-        self.findings.push(files::look(&folder));
-        self.findings.push(files::room(&folder));
         let known = self.known();
         let (mut head, mut addresses) = (known.as_ref().map(|known| known.head.head.clone()), Vec::new());
         if self.operator.folder.exists() {
@@ -110,20 +99,18 @@ impl Examination {
             }
         }
         if let Some(head) = &head {
-            self.push(standing::head(self.now, head, Viewer::Operator));
+            self.push(standing::head(self.found.now, head, Viewer::Operator));
         }
-        let date = match &known {
-            Some(known) => self.gateways(addresses, known).await,
-            None => None,
-        };
+        if let Some(known) = &known {
+            self.gateways(addresses, known).await;
+        }
         let newest = head.as_ref().map(|head| (format!("head {}", head.version), head.issued_at));
         let newest = newest.as_ref().map(|(what, at)| (what.as_str(), *at));
-        self.findings.insert(1, standing::clock(self.now, newest, date));
-        Patient { name: self.org.to_string(), findings: self.findings }
+        self.found.end(self.name.to_string(), newest)
     }
 
     fn push(&mut self, finding: Finding) {
-        self.findings.push(finding);
+        self.found.push(finding);
     }
 
     /// What is known of the org, from the operator's folder or from the gateway's own node.
@@ -214,7 +201,7 @@ impl Examination {
         let cure = "an operator certifies this gateway's key under the root in use: freehold trust publish";
         let ways = [(Identity::DOMAIN, &issuers.identity.ways), (Endpoint::DOMAIN, &issuers.endpoint.ways)];
         for (domain, until) in ways.into_iter().filter_map(|(domain, ways)| Some((domain, ways.active_until()?))) {
-            self.push(standing::issuer(self.now, domain, until));
+            self.push(standing::issuer(self.found.now, domain, until));
         }
         // What has ended is told by then, with its own cure.
         let troubles = issuers.troubles(Timestamp::from_unix(0));
@@ -234,7 +221,7 @@ impl Examination {
                 self.push(Finding::ok("keys", "the gateway's voice and issuing keys are whole"));
                 let voice = keys.voice.public();
                 let own = head.into_iter().flat_map(|head| &head.mandates).filter(|mandate| mandate.voice == voice);
-                let mandate = standing::mandate(self.now, own, Viewer::Operator);
+                let mandate = standing::mandate(self.found.now, own, Viewer::Operator);
                 self.push(mandate);
             }
         }
@@ -247,7 +234,7 @@ impl Examination {
                 why: format!("`{}` has no scope", about.node),
             }),
         });
-        self.push(standing::svid(self.now, svid.as_ref().map(Option::as_ref), SERVE));
+        self.push(standing::svid(self.found.now, svid.as_ref().map(Option::as_ref), SERVE));
     }
 
     /// Who listens where the gateway should.
@@ -301,20 +288,13 @@ impl Examination {
         self.push(finding);
     }
 
-    /// Each place where machines look for the gateway. The clock of the first that answered.
-    async fn gateways(&mut self, addresses: Vec<Address>, known: &Known) -> Option<Timestamp> {
-        let mut date = None;
+    /// Each place where machines look for the gateway.
+    async fn gateways(&mut self, addresses: Vec<Address>, known: &Known) {
         for address in addresses {
             let gateway = GatewayAddress::from(address);
             let outcome = reach::reach(&gateway, &roots(&gateway, known).await, known, None).await;
-            self.push(reach::finding(&gateway, &outcome));
-            if let Ok(seen) = outcome {
-                let now = self.now;
-                self.findings.extend(seen.certificate_until.map(|until| standing::endpoint(now, until)));
-                date = date.or(seen.date);
-            }
+            self.found.called(&gateway, &outcome);
         }
-        date
     }
 }
 

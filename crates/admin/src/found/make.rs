@@ -30,9 +30,10 @@ use operate::session::timely::{FRESH, MANDATE};
 use operate::trust::issuers::ISSUER_LIFE;
 use org::founding::{BadFounding, Founding, FoundingRecord};
 use org::invite::admission::{Claim, ClaimAuthority};
-use org::ledger::entry::{Action, SignedEntry, Stamp};
+use org::ledger::entry::{Action, NotWritten, SignedEntry, Stamp};
 use org::refusal::Refusal;
 use org::state::State;
+use org::state::take::NotTaken;
 use wire::enroll::SvidRequest;
 use wire::known::{BadKnowledge, Known};
 
@@ -100,7 +101,16 @@ pub enum FoundError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     #[error("what was made does not hold together: {0}")]
-    Inconsistent(String),
+    Inconsistent(Flaw),
+}
+
+/// What was made and does not hold.
+#[derive(Debug, thiserror::Error)]
+pub enum Flaw {
+    #[error(transparent)]
+    NotWritten(#[from] NotWritten),
+    #[error(transparent)]
+    NotTaken(#[from] NotTaken),
 }
 
 /// The first gateway may issue for every name.
@@ -412,11 +422,11 @@ struct Chain<'a> {
 impl Chain<'_> {
     /// The entry, as it is signed.
     fn add(&mut self, action: Action) -> Result<Envelope, FoundError> {
-        let inconsistent = |why: &dyn std::fmt::Display| FoundError::Inconsistent(why.to_string());
         let last = self.state.frontier.place_of(&self.voice.public());
         let signed = SignedEntry::write(self.state.org, last, self.voice, self.state.under(), self.when, action);
-        let signed = signed.map_err(|why| inconsistent(&why))?;
-        self.state.take_own(&signed, None, self.when.at).map_err(|why| inconsistent(&why))?;
+        let signed = signed.map_err(|why| FoundError::Inconsistent(why.into()))?;
+        let taken = self.state.take_own(&signed, None, self.when.at);
+        taken.map_err(|why| FoundError::Inconsistent(why.into()))?;
         self.ledger.add_entry(&signed)?;
         Ok(signed.envelope)
     }

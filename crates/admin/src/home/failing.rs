@@ -3,12 +3,10 @@
 use std::error::Error;
 
 use identity::trust::BadStep;
-use ledger::replicate::NotTaken;
 use operate::publish::fleet::FleetError;
 use operate::publish::plan::PlanError;
-use operate::replica::ReplicaError;
 use operate::session::timely::ClockDoubt;
-use operate::session::{DeskError, OperateError, Unturned};
+use operate::session::{DeskError, OperateError, TrustError};
 use operate::trust::roots::RootError;
 use org::ledger::draft::NotDrafted;
 use terminal::failure::{Exit, Failure, PARTED};
@@ -41,10 +39,10 @@ pub fn failure(doing: impl Into<String>, why: &(dyn Error + 'static)) -> Failure
         reading(doing, why)
     } else if let Some(why) = why.downcast_ref::<RootError>() {
         rooting(doing, why)
-    } else if let Some(why) = why.downcast_ref::<Unturned>() {
+    } else if let Some(why) = why.downcast_ref::<TrustError>() {
         unturned(doing, why)
     } else if let Some(step) = why.downcast_ref::<BadStep>() {
-        unturned(doing, &Unturned::Step(step.clone()))
+        unturned(doing, &TrustError::Step(step.clone()))
     } else if let Some(why) = why.downcast_ref::<ClockDoubt>() {
         doubted(doing, why)
     } else {
@@ -75,13 +73,11 @@ fn operating(doing: String, why: &OperateError) -> Failure {
         OperateError::Clock(doubt) => doubted(doing, doubt),
         OperateError::Desk(DeskError::NoGateway | DeskError::NotHome(_)) => Failure::new(doing, why)
             .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),
-        OperateError::Replica(ReplicaError::Ledger(full) | ReplicaError::NotTaken(NotTaken::Ledger(full)))
-            if full.is_full() =>
-        {
+        OperateError::Replica(full) if full.is_full() => {
             Failure::new(doing, why).hint("make room on that disk, where this home is, and run this again")
         }
         OperateError::Desk(DeskError::OtherAnswer | DeskError::Key(_) | DeskError::Ledger(_))
-        | OperateError::Replica(ReplicaError::File(_) | ReplicaError::Ledger(_) | ReplicaError::NotTaken(_))
+        | OperateError::Replica(_)
         | OperateError::Folder(_)
         | OperateError::Key(_)
         | OperateError::Envelope(_)
@@ -91,12 +87,12 @@ fn operating(doing: String, why: &OperateError) -> Failure {
         | OperateError::Unwise(_) => Failure::new(doing, why),
         OperateError::NoSuch { what, .. } => Failure::new(doing, why).hint(see(what)),
         OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
-        OperateError::Unturned(why) => unturned(doing, why),
+        OperateError::Trust(why) => unturned(doing, why),
         OperateError::TooFew { .. } => Failure::new(doing, why).exit(Exit::Refused),
     }
 }
 
-fn unturned(doing: String, why: &Unturned) -> Failure {
+fn unturned(doing: String, why: &TrustError) -> Failure {
     let refused = Failure::new(doing, why).exit(Exit::Refused);
     match why.hint() {
         Some(hint) => refused.hint(hint),
@@ -195,8 +191,8 @@ mod tests {
 
     #[test]
     fn an_error_is_told_alike_however_deep_it_lies() {
-        told_alike(Unturned::NothingStaged("identity"), "publish one first: freehold trust publish DOMAIN");
-        told_alike(Unturned::Step(BadStep::AlreadyStaged(7)), "or drop it: freehold trust rollback");
+        told_alike(TrustError::NothingStaged("identity"), "publish one first: freehold trust publish DOMAIN");
+        told_alike(TrustError::Step(BadStep::AlreadyStaged(7)), "or drop it: freehold trust rollback");
         let bare = format!("{:?}", failure("it failed", &BadStep::AlreadyStaged(7)));
         assert!(bare.contains("or drop it: freehold trust rollback") && bare.contains("exit: Refused"), "{bare}");
         let planned = PlanError::Operate(OperateError::LedgerBehind);

@@ -21,6 +21,7 @@ use identity::signers::Quorum;
 use operate::folder::{FolderError, OperatorFolder};
 use operate::key::agent::words::Material;
 use operate::key::{self, SignerKeys};
+use operate::replica::roll::Roll;
 use operate::session::Session;
 use operate::session::desk::remote::RemoteDesk;
 use operate::session::timely::Reliance;
@@ -271,6 +272,7 @@ impl Common {
         let desk = self.desk(org, keys, doing, own).await?;
         let begun = Box::pin(Session::begin(folder, desk)).await;
         let mut session = begun.during(doing)?;
+        session.teller = if self.json { |_| {} } else { tell_roll };
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
         if let Some(trouble) = &session.copy_trouble {
@@ -425,6 +427,13 @@ impl Common {
 
 const BEHIND: &str = "keep the gateway's folder for evidence, and put the newest copy of it in its place; if there is no \
                       newer one: freehold gateway reopen NAME";
+
+/// What a head does to machines, before it is signed.
+fn tell_roll(roll: &Roll) {
+    for line in roll.in_words() {
+        eprintln!("{line}");
+    }
+}
 
 /// Whoever sits here should know, whatever they came for.
 fn warn_of_recoveries(session: &Session) {

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use clap::Args;
-use ground::clock;
 use identity::bundle::{Endpoint, InDomain, Roots};
 use identity::causes::describe;
 use identity::key::Sign as _;
@@ -27,8 +26,9 @@ use wire::tls::OwnSvid;
 use wire::trust::{explain, refresh};
 
 use crate::commands::roots::{Common, name_of};
-use crate::doctor::standing::Viewer;
-use crate::doctor::{files, reach, service, standing};
+use crate::doctor::examination::{self, Examination};
+use crate::doctor::standing::{self, Viewer};
+use crate::doctor::{reach, service};
 use crate::program::Program;
 
 #[derive(Debug, Args)]
@@ -72,15 +72,10 @@ impl Doctor {
             patients.push(patient);
         }
         if patients.is_empty() {
-            let finding = match scopes {
-                Err(why) if why.kind() != std::io::ErrorKind::NotFound => Finding::wrong(
-                    "files",
-                    format!("cannot read `{}`: {why}", root.display()),
-                    "run this as the user of the agent, or as root; or say where: --root DIR",
-                ),
-                _ => Finding::wrong("membership", format!("no org was joined under `{}`", root.display()), NOWHERE),
-            };
-            patients.push(Patient { name: root.display().to_string(), findings: vec![finding] });
+            let nothing = format!("no org was joined under `{}`", root.display());
+            let nothing = Finding::wrong("membership", nothing, NOWHERE);
+            let cure = "run this as the user of the agent, or as root; or say where: --root DIR";
+            patients.push(examination::empty(&root, scopes.map(drop), cure, nothing));
         }
         tell(common.json, &patients)
     }
@@ -121,7 +116,6 @@ fn all_below(root: &Path) -> std::io::Result<Vec<Scope>> {
 }
 
 async fn examine(scope: &Scope, program: Program) -> Patient {
-    let now = clock::now();
     let (node, known) = (scope.node(), scope.known());
     let name = match (&node, program) {
         // Inside a gateway every scope's folder has the same name.
@@ -132,32 +126,29 @@ async fn examine(scope: &Scope, program: Program) -> Patient {
         Ok(Some(node)) => scope.seat(&node.principal()).look(),
         _ => Ok(None),
     };
-    let mut findings = vec![version(&node, program), files::look(&scope.folder), files::room(&scope.folder)];
-    findings.extend(damage(scope, program));
-    findings.push(membership(scope, program, &node, &known));
+    let mut found = Examination::begin(version(&node, program), &scope.folder);
+    found.extend(damage(scope, program));
+    found.push(membership(scope, program, &node, &known));
     let (Ok(Some(node)), Ok(Some(known))) = (node, known) else {
-        findings.insert(1, standing::clock(now, None, None));
-        return Patient { name, findings };
+        return found.end(name, None);
     };
     let newest = newest(scope, &known, svid.as_ref().ok().and_then(Option::as_ref));
     let newest = Some((newest.0.as_str(), newest.1));
     // What else is wrong follows from it, and nothing helps.
     if is_revoked(scope) {
-        findings.insert(1, standing::clock(now, newest, None));
-        return Patient { name, findings };
+        return found.end(name, newest);
     }
-    findings.push(standing::svid(now, svid.as_ref().map(Option::as_ref), program.agent()));
-    findings.push(standing::head(now, &known.head.head, Viewer::Node));
-    findings.push(standing::mandate(now, known.head.head.mandates.iter(), Viewer::Node));
-    findings.push(agent(scope, program));
-    findings.push(applied(scope, program));
-    findings.extend(trust(scope, program, &known, now));
+    let now = found.now;
+    found.push(standing::svid(now, svid.as_ref().map(Option::as_ref), program.agent()));
+    found.push(standing::head(now, &known.head.head, Viewer::Node));
+    found.push(standing::mandate(now, known.head.head.mandates.iter(), Viewer::Node));
+    found.push(agent(scope, program));
+    found.push(applied(scope, program));
+    found.extend(trust(scope, program, &known, now));
     let good =
         svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
-    let (found, date) = gateways(scope, program, &node, &known, good, now).await;
-    findings.extend(found);
-    findings.insert(1, standing::clock(now, newest, date));
-    Patient { name, findings }
+    gateways(&mut found, scope, program, &node, &known, good).await;
+    found.end(name, newest)
 }
 
 /// Files that lie there and say nothing. What nothing goes on without is told as the membership.
@@ -336,22 +327,20 @@ fn roots<D: InDomain>(
     Finding::ok(subject, format!("it goes by version {} of the `{domain}` roots", versions.join(", ")))
 }
 
-/// Each gateway, with the SVID if there is one: what a renewal would meet. The clock of the first that answered.
+/// Each gateway, with the SVID if there is one: what a renewal would meet.
 async fn gateways(
+    found: &mut Examination,
     scope: &Scope,
     program: Program,
     node: &NodeFile,
     known: &Known,
     svid: Option<&Svid>,
-    now: Timestamp,
-) -> (Vec<Finding>, Option<Timestamp>) {
+) {
+    let now = found.now;
     let roots = match Trusting::<Endpoint>::open(scope, known, known.now(now)) {
         Ok(trusting) => trusting.roots(&known.head.head),
-        Err(why) => {
-            return (vec![Finding::wrong("gateway", describe(&why), program.anew())], None);
-        }
+        Err(why) => return found.push(Finding::wrong("gateway", describe(&why), program.anew())),
     };
-    let (mut findings, mut date) = (Vec::new(), None);
     for address in &node.gateways {
         let gateway = GatewayAddress::from(address.clone());
         let own = svid.map(|svid| &svid.own);
@@ -364,10 +353,10 @@ async fn gateways(
             outcome = reach::reach(&gateway, &Roots::of_all(&trust.endpoint), &newer, own).await;
             if outcome.is_ok() {
                 let svid = if own.is_some() { "" } else { ", and its SVID leads to none of them" };
-                let found = format!("{address} answers under roots that this machine has not taken yet{svid}");
+                let answers = format!("{address} answers under roots that this machine has not taken yet{svid}");
                 let (agent, sync) = (program.agent(), program.command("sync"));
                 let cure = format!("the agent comes back by itself: {agent}; or now: {sync}");
-                findings.push(Finding::soon("trust", found, cure));
+                found.push(Finding::soon("trust", answers, cure));
             }
         }
         let outcome = match (outcome, svid, identity_roots(scope, known)) {
@@ -375,13 +364,8 @@ async fn gateways(
             (Err(why), Some(svid), Ok(members)) => Err(explain(why, &gateway, known, &svid.own.chain, &members).await),
             (outcome, ..) => outcome,
         };
-        findings.push(reach::finding(&gateway, &outcome));
-        if let Ok(seen) = outcome {
-            findings.extend(seen.certificate_until.map(|until| standing::endpoint(now, until)));
-            date = date.or(seen.date);
-        }
+        found.called(&gateway, &outcome);
     }
-    (findings, date)
 }
 
 /// The newest moment that somebody else vouched for.

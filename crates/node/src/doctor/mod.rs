@@ -3,4 +3,5 @@
 pub mod files;
 pub mod standing;
 pub mod reach;
+pub mod examination;
 pub(crate) mod service;

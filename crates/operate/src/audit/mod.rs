@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::Head;
-use identity::id::{Correlation, Digest, OrgId};
+use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::members::NodeLeaf;
-use org::audit::{self, AuditLine};
+use org::audit;
 use org::founding::Founding;
 use org::ledger::chain::Chain;
 use org::ledger::entry::SignedEntry;
@@ -35,19 +35,6 @@ pub struct AuditResult {
     pub first_bad: Option<String>,
 }
 
-/// Every entry, judged here.
-pub async fn lines(session: &mut Session, subject: Option<&str>) -> Result<Vec<AuditLine>> {
-    let (state, entries) = (session.folded().await?, entries(session).await?);
-    let mut told = BTreeSet::new();
-    // Two gateways may have been handed the same.
-    let lines = entries.iter().map(|signed| audit::line(&state, signed));
-    let lines = lines.filter(|line| told.insert((line.action.clone(), line.subject.clone(), line.fingerprint)));
-    let mut lines: Vec<AuditLine> = lines.collect();
-    told_by_its_head(&mut lines, &state);
-    lines.retain(|line| subject.is_none_or(|subject| line.concerns(subject, &state)));
-    Ok(lines)
-}
-
 /// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
 pub async fn verify(session: &mut Session) -> Result<AuditResult> {
     let state = session.folded().await?;
@@ -60,21 +47,6 @@ pub async fn verify(session: &mut Session) -> Result<AuditResult> {
         verdict.ok = verdict.first_bad.is_none();
     }
     Ok(verdict)
-}
-
-/// A bundle, a release or a step to other signers that came with a head which names it is told by that one.
-fn told_by_its_head(lines: &mut Vec<AuditLine>, state: &State) {
-    let is_head = |line: &AuditLine| state.head_named(line.fingerprint).is_some();
-    let subject = |line: &AuditLine| (line.correlation, about(&line.action).to_owned());
-    let heads: BTreeSet<(Correlation, String)> = lines.iter().filter(|line| is_head(line)).map(subject).collect();
-    let named = |line: &AuditLine| heads.contains(&subject(line));
-    lines.retain(|line| {
-        is_head(line) || !["bootstrap_trust", "release", "signers"].contains(&about(&line.action)) || !named(line)
-    });
-}
-
-fn about(action: &str) -> &str {
-    action.split_once('.').map_or(action, |(about, _)| about)
 }
 
 /// Reads every entry afresh: what they say, and the first thing that does not hold. What does not count is a line of the

@@ -103,7 +103,7 @@ pub struct BackupOrigin {
 /// What is in a backup: the first file in it says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Contents {
+pub struct BackupContents {
     pub schema: u32,
     pub org: OrgName,
     pub org_id: OrgId,
@@ -130,7 +130,7 @@ pub struct Link {
     pub target: Inside,
 }
 
-impl Contents {
+impl BackupContents {
     pub fn has(&self, half: &str) -> bool {
         self.files.iter().any(|item| item.path.first() == half)
     }
@@ -269,11 +269,11 @@ impl Gathered {
     }
 
     /// Writes the backup: whole or absent, for this user alone, never over another file.
-    pub fn write(self, to: &Path, origin: BackupOrigin, for_whom: &To) -> Result<Contents, BackupError> {
+    pub fn write(self, to: &Path, origin: BackupOrigin, for_whom: &To) -> Result<BackupContents, BackupError> {
         let BackupOrigin { org, org_id, at: made_at } = origin;
         let files = self.items.iter().map(|(item, _)| item.clone()).collect();
         let by = env!("CARGO_PKG_VERSION").to_owned();
-        let contents = Contents { schema: 1, org, org_id, made_at, by, files, links: self.links.clone() };
+        let contents = BackupContents { schema: 1, org, org_id, made_at, by, files, links: self.links.clone() };
         contents.check()?;
         if to.symlink_metadata().is_ok() {
             return Err(BackupError::Exists(to.to_owned()));
@@ -297,7 +297,7 @@ impl Gathered {
         Ok(contents)
     }
 
-    fn pack(&self, draft: &Path, contents: &Contents, to: &To) -> Result<(), BackupError> {
+    fn pack(&self, draft: &Path, contents: &BackupContents, to: &To) -> Result<(), BackupError> {
         let mut packer = Packer::begin(draft, contents, to)?;
         self.links.iter().try_for_each(|link| packer.link(link))?;
         self.items.iter().try_for_each(|(item, body)| packer.file(item, body))?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ground::archive::{ArchiveError, Sealer, To};
 
 use super::tar::{self, TarEntry, TarEntryKind};
-use super::{BackupError, BadList, Body, Contents, Item, LIST, Link};
+use super::{BackupContents, BackupError, BadList, Body, Item, LIST, Link};
 use crate::backup::inside::Inside;
 
 const PIECE: usize = 64 << 10;
@@ -17,14 +17,14 @@ const PIECE: usize = 64 << 10;
 pub(super) struct Packer<'a> {
     sealer: Sealer<File>,
     path: PathBuf,
-    contents: &'a Contents,
+    contents: &'a BackupContents,
     /// Those that were put in: who unpacks it with another tool gets private ones.
     folders: BTreeSet<Inside>,
 }
 
 impl<'a> Packer<'a> {
     /// A new file for this user alone, with the list in it.
-    pub(super) fn begin(path: &Path, contents: &'a Contents, to: &To) -> Result<Self, BackupError> {
+    pub(super) fn begin(path: &Path, contents: &'a BackupContents, to: &To) -> Result<Self, BackupError> {
         let _ = fs::remove_file(path);
         let archive = |source| BackupError::Archive { path: path.to_owned(), source };
         let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);

@@ -11,7 +11,7 @@ use ground::file;
 use zeroize::Zeroizing;
 
 use super::tar::{self, TarEntry, TarEntryKind};
-use super::{BackupError, BadList, Contents, Item, LIST};
+use super::{BackupContents, BackupError, BadList, Item, LIST};
 use crate::backup::inside::Inside;
 
 /// Nothing that we keep comes near this.
@@ -32,7 +32,7 @@ pub type Kept = BTreeMap<Inside, Zeroizing<Vec<u8>>>;
 /// A backup that is being read.
 #[derive(Debug)]
 pub struct Backup {
-    pub contents: Contents,
+    pub contents: BackupContents,
     stream: Stream,
 }
 
@@ -45,7 +45,7 @@ impl Backup {
         let opener = opener.map_err(|source| BackupError::Archive { path: path.to_owned(), source })?;
         let mut stream = Stream { path: path.to_owned(), opener };
         let list = stream.list()?;
-        let contents: Contents = serde_json::from_slice(&list).map_err(BadList::Json)?;
+        let contents: BackupContents = serde_json::from_slice(&list).map_err(BadList::Json)?;
         contents.check()?;
         Ok(Self { contents, stream })
     }
@@ -114,7 +114,7 @@ impl Stream {
     /// Every entry that the list names, once, and nothing else; then zeros up to the end.
     fn entries(
         &mut self,
-        contents: &Contents,
+        contents: &BackupContents,
         sink: impl Fn(&Item) -> Sink,
         kept: &mut Kept,
     ) -> Result<(), BackupError> {

@@ -42,7 +42,7 @@ pub enum Damage {
 pub(crate) const REPLICA: &str = "replica";
 
 /// Where trust bundles are kept, each under its digest.
-pub const BUNDLES: &str = "bundles";
+const BUNDLES: &str = "bundles";
 
 #[derive(Debug, Clone)]
 pub struct OperatorFolder {

@@ -6,6 +6,7 @@ pub mod reopen;
 pub mod answering;
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use identity::envelope::Envelope;
 use identity::head::{Cause, Head, Mandate};
@@ -192,8 +193,26 @@ pub(crate) async fn had_by_peers(session: &mut Session) -> Result<Vec<(NodeName,
     Ok(peers.filter_map(|peer| Some((peer.gateway, peer.behind, peer.last_exchange?))).collect())
 }
 
+/// Waits until every node has said that it has the head; those who have not. `told` hears who is left.
+pub async fn until_known(
+    session: &mut Session,
+    version: u64,
+    wait: Seconds,
+    mut told: impl FnMut(&[NodeName]),
+) -> Result<Vec<NodeName>> {
+    let until = Instant::now() + Duration::from_secs(wait.0);
+    loop {
+        let not_yet = not_yet_at(session, version).await?;
+        if not_yet.is_empty() || Instant::now() >= until {
+            return Ok(not_yet);
+        }
+        told(&not_yet);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
 /// Members whose own last word names an earlier head, or who never said anything.
-pub async fn not_yet_at(session: &mut Session, version: u64) -> Result<Vec<NodeName>> {
+async fn not_yet_at(session: &mut Session, version: u64) -> Result<Vec<NodeName>> {
     let members = node::all(session).await?.into_iter().filter(|node| node.state == Standing::Member);
     let members: Vec<NodeView> = members.collect();
     let (reports, _) = reports(session, 0).await?;

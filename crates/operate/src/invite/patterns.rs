@@ -80,7 +80,7 @@ fn still_fits(session: &Session, spec: &InviteSpec, invite: &Invite, now: Timest
 }
 
 /// Makes what opens. What waits for other operators is left with the caller.
-pub async fn open(session: &mut Session, keys: &SignerKeys, patterns: &Patterns) -> Result<Vec<Pending>> {
+pub(crate) async fn open(session: &mut Session, keys: &SignerKeys, patterns: &Patterns) -> Result<Vec<Pending>> {
     let mut waiting = Vec::new();
     for (name, spec) in &patterns.opens {
         let wish = InviteWish {

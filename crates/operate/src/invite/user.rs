@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use identity::principal::glob::NameGlob;
 use identity::principal::{Name, NodeName, Principal};
 use identity::time::Seconds;
+use manifest::fleet::Fleet;
 use org::invite::code::InviteCode;
 use org::invite::{Approval, Invite, Uses};
 use org::state::Standing;
+use wire::known::Known;
 
 use crate::invite::kinds::InviteTerms;
 use crate::invite::line::{self, Kit};
@@ -15,6 +17,82 @@ use crate::invite::{InviteWish, create};
 use crate::key::SignerKeys;
 use crate::node;
 use crate::session::{Made, Result, Session, Unwise, maps};
+
+/// A user who is not there yet, and the machine on which she is herself.
+#[derive(Debug, Clone)]
+pub struct NewUser {
+    pub name: Name,
+    pub machine: NodeName,
+    pub roles: Vec<Name>,
+}
+
+/// Why there cannot be such a user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadUser {
+    #[error("a user and a node cannot have one name")]
+    NamedLikeMachine,
+    #[error("the fleet has a user `{0}` already")]
+    Declared(Name),
+    #[error("the fleet has no role `{role}`")]
+    NoRole { role: Name, there: Vec<Name> },
+    #[error("`{0}` was revoked, and a revoked name never returns")]
+    Revoked(Principal),
+}
+
+impl BadUser {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NamedLikeMachine | Self::Declared(_) => None,
+            Self::NoRole { there, .. } if there.is_empty() => {
+                Some("it declares no roles: add one under `roles:`".to_owned())
+            }
+            Self::NoRole { there, .. } => {
+                let there: Vec<_> = there.iter().map(Name::as_str).collect();
+                Some(format!("it has: {}", there.join(", ")))
+            }
+            Self::Revoked(_) => Some("give her another name".to_owned()),
+        }
+    }
+}
+
+impl NewUser {
+    /// What the fleet, if there is one, would not take.
+    pub fn check(&self, fleet: Option<&Fleet>) -> Result<(), BadUser> {
+        if self.name.as_str() == self.machine.as_str() {
+            return Err(BadUser::NamedLikeMachine);
+        }
+        let Some(fleet) = fleet else { return Ok(()) };
+        if fleet.users.contains_key(&self.name) {
+            return Err(BadUser::Declared(self.name.clone()));
+        }
+        match self.roles.iter().find(|role| !fleet.roles.contains_key(role)) {
+            Some(role) => Err(BadUser::NoRole { role: role.clone(), there: fleet.roles.keys().cloned().collect() }),
+            None => Ok(()),
+        }
+    }
+
+    /// A revoked name never returns.
+    pub fn check_name(&self, known: &Known) -> Result<(), BadUser> {
+        let principal = Principal::user(&known.founding.record.name, &self.name);
+        let revoked = known.head.head.revocations.principals.contains(&principal);
+        if revoked { Err(BadUser::Revoked(principal)) } else { Ok(()) }
+    }
+
+    /// What to add to the fleet.
+    pub fn yaml(&self, fleet: Option<&Fleet>) -> String {
+        let Self { name, machine, roles } = self;
+        let declared = fleet.is_some_and(|fleet| covers(fleet, machine));
+        let nodes = if declared { String::new() } else { format!("nodes:\n  {machine}:\n") };
+        let roles: Vec<_> = roles.iter().map(Name::as_str).collect();
+        let roles = if roles.is_empty() { String::new() } else { format!("    roles: [{}]\n", roles.join(", ")) };
+        format!("{nodes}users:\n  {name}:\n{roles}    nodes: {machine}\n")
+    }
+}
+
+fn covers(fleet: &Fleet, node: &NodeName) -> bool {
+    let in_class = fleet.classes.values().any(|class| class.names.iter().any(|glob| glob.matches(node.as_str())));
+    fleet.nodes.contains_key(node) || in_class
+}
 
 /// What a user's machine joins with.
 #[derive(Debug)]

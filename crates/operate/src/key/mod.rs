@@ -52,9 +52,9 @@ pub struct SignerKeys {
 }
 
 /// How a passphrase is come by.
-pub trait Ask: Fn() -> Result<Passphrase, NoPassphrase> {}
+pub trait AskPassphrase: Fn() -> Result<Passphrase, NoPassphrase> {}
 
-impl<F: Fn() -> Result<Passphrase, NoPassphrase>> Ask for F {}
+impl<F: Fn() -> Result<Passphrase, NoPassphrase>> AskPassphrase for F {}
 
 /// Which keys are looked for.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ struct Wanted<'a> {
 }
 
 /// The purpose that is sealed into a signer's key file.
-pub fn purpose(name: &SignerName) -> String {
+pub(crate) fn purpose(name: &SignerName) -> String {
     format!("freehold signer {name}")
 }
 
@@ -93,7 +93,7 @@ pub type Named = (SignerName, Arc<dyn Sign>);
 impl SignerKeys {
     /// The keys of current signers, as many as the threshold needs. Where none here is known to be current, all: this
     /// home may not have heard yet that its signer is.
-    pub fn open(folder: &OperatorFolder, set: &SignerSet, ask: impl Ask) -> Result<Self, KeyError> {
+    pub fn open(folder: &OperatorFolder, set: &SignerSet, ask: impl AskPassphrase) -> Result<Self, KeyError> {
         let quorums = std::slice::from_ref(&set.quorum);
         match Self::gather(folder, Wanted { quorums, others: false, enough: set.quorum.threshold() }, &ask) {
             Err(KeyError::NoKey) => Self::gather(folder, Wanted { quorums, others: true, enough: usize::MAX }, &ask),
@@ -102,18 +102,22 @@ impl SignerKeys {
     }
 
     /// Every key that is here: someone who comes or goes signs in two roles.
-    pub fn open_all(folder: &OperatorFolder, set: &SignerSet, ask: impl Ask) -> Result<Self, KeyError> {
+    pub fn open_all(folder: &OperatorFolder, set: &SignerSet, ask: impl AskPassphrase) -> Result<Self, KeyError> {
         let quorums = std::slice::from_ref(&set.quorum);
         Self::gather(folder, Wanted { quorums, others: true, enough: usize::MAX }, &ask)
     }
 
     /// The keys here of anybody in these quorums.
-    pub fn open_for(folder: &OperatorFolder, quorums: &[Quorum], ask: impl Ask) -> Result<Self, KeyError> {
+    pub fn open_for(folder: &OperatorFolder, quorums: &[Quorum], ask: impl AskPassphrase) -> Result<Self, KeyError> {
         Self::gather(folder, Wanted { quorums, others: false, enough: usize::MAX }, &ask)
     }
 
     /// The public half of one key file that is here.
-    pub fn public_key(folder: &OperatorFolder, name: &SignerName, ask: impl Ask) -> Result<PublicKey, KeyError> {
+    pub fn public_key(
+        folder: &OperatorFolder,
+        name: &SignerName,
+        ask: impl AskPassphrase,
+    ) -> Result<PublicKey, KeyError> {
         Ok(KeyFiles { folder, ask, remembered: None }.open(name)?.public())
     }
 
@@ -122,7 +126,7 @@ impl SignerKeys {
     fn gather(
         folder: &OperatorFolder,
         Wanted { quorums, others, enough }: Wanted<'_>,
-        ask: &impl Ask,
+        ask: &impl AskPassphrase,
     ) -> Result<Self, KeyError> {
         let known = |name: &SignerName| quorums.iter().find_map(|quorum| quorum.key_of(name));
         let mut keys = held_by_the_agent(quorums);
@@ -206,7 +210,7 @@ pub fn read_token(folder: &OperatorFolder, name: &SignerName) -> Result<TokenFil
 pub fn open_for_agent(
     folder: &OperatorFolder,
     set: &SignerSet,
-    ask: impl Ask,
+    ask: impl AskPassphrase,
 ) -> Result<Vec<(SignerName, Material)>, KeyError> {
     let mut files = KeyFiles { folder, ask, remembered: None };
     let mut keys = Vec::new();
@@ -253,7 +257,7 @@ struct KeyFiles<'a, A> {
     remembered: Option<Passphrase>,
 }
 
-impl<A: Ask> KeyFiles<'_, A> {
+impl<A: AskPassphrase> KeyFiles<'_, A> {
     fn open(&mut self, name: &SignerName) -> Result<EdKey, KeyError> {
         let bytes = file::read_secret(&self.folder.signer_file(name))?;
         let seed = sealed::open(&bytes, &purpose(name), || -> Result<Passphrase, KeyError> {

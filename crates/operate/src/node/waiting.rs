@@ -24,7 +24,7 @@ use crate::session::{Aim, DeskError, Made, NextHead, Result, Session};
 
 /// A machine that waits. Everything but its address and its times was checked against signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingClaim {
     pub claim: Claim,
     pub digest: Digest,
     pub words: Words,
@@ -71,17 +71,17 @@ impl CutOff {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unclear {
     Nobody,
-    Several(Vec<Waiting>),
+    Several(Vec<WaitingClaim>),
 }
 
 /// The machine that an operator means, and whether that was said by all seven words or the whole digest: then it was
 /// compared already.
-pub fn pick(waiting: &[Waiting], said: &str) -> Result<(Waiting, bool), Unclear> {
+pub fn pick(waiting: &[WaitingClaim], said: &str) -> Result<(WaitingClaim, bool), Unclear> {
     let numbers = words::read(said).filter(|numbers| !numbers.is_empty());
     let all = numbers.as_ref().is_some_and(|numbers| numbers.len() == Words::COUNT);
     let digits = said.len() >= 8 && said.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let named = |fits: &dyn Fn(&&Waiting) -> bool| waiting.iter().filter(fits).cloned().collect::<Vec<_>>();
-    let by_words = |one: &&Waiting| numbers.as_ref().is_some_and(|numbers| one.words.begin_with(numbers));
+    let named = |fits: &dyn Fn(&&WaitingClaim) -> bool| waiting.iter().filter(fits).cloned().collect::<Vec<_>>();
+    let by_words = |one: &&WaitingClaim| numbers.as_ref().is_some_and(|numbers| one.words.begin_with(numbers));
     let by_name = named(&|one| one.claim.name.as_str() == said);
     let (mut found, certain) = if all {
         (named(&by_words), true)
@@ -119,7 +119,7 @@ pub fn choose(mut cut: Vec<CutOff>, name: &NodeName, key: Option<&str>) -> Resul
 }
 
 /// Every machine that waits, and, in words, what the gateway showed that does not hold.
-pub async fn all(session: &mut Session) -> Result<(Vec<Waiting>, Vec<String>)> {
+pub async fn all(session: &mut Session) -> Result<(Vec<WaitingClaim>, Vec<String>)> {
     let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None);
     loop {
         let ControlAnswer::Waiting { waiting, next } = session.ask(Call::Waiting { after }).await? else {
@@ -145,7 +145,7 @@ pub async fn all(session: &mut Session) -> Result<(Vec<Waiting>, Vec<String>)> {
 }
 
 /// Nothing of it is the gateway's word but address and times.
-fn check_waiting(known: &Known, view: &WaitingView) -> Result<(Waiting, Option<String>), &'static str> {
+fn check_waiting(known: &Known, view: &WaitingView) -> Result<(WaitingClaim, Option<String>), &'static str> {
     let (org, digest, revoked) = (known.org(), view.claim.digest(), &known.head.head.revocations);
     let sets = known.signer_sets();
     let signed = sets.iter().find_map(|set| set.open(&view.invite).ok()).filter(Invite::is_well_formed);
@@ -170,7 +170,7 @@ fn check_waiting(known: &Known, view: &WaitingView) -> Result<(Waiting, Option<S
     let doubt = matches!(facts, Some(None))
         .then(|| format!("what the gateway shows as the facts of `{}` is not what that machine signed", claim.name));
     let yes = view.approval.as_ref().map(|said| voices(known, said, digest)).unwrap_or_default();
-    let waiting = Waiting {
+    let waiting = WaitingClaim {
         digest,
         words: Words::of(digest),
         facts: facts.flatten(),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// How the members' map of a pending head differs from one that other operators have. Whoever reads it computes the root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Listing {
+pub struct ListingDiff {
     /// Nothing if no head named one before.
     pub base: Option<Digest>,
     pub go: Vec<Digest>,
@@ -30,7 +30,7 @@ pub(crate) enum NotListed {
     OtherMap,
 }
 
-impl Listing {
+impl ListingDiff {
     pub(crate) fn between(base: Option<Digest>, before: &[Leaf], after: &[Leaf]) -> Self {
         let values = |leaves: &[Leaf]| -> Vec<Digest> { leaves.iter().map(Leaf::value).collect() };
         let change = MapChange::between(&values(before), &values(after));

@@ -27,7 +27,7 @@ use wire::known::freeze::names;
 use crate::folder::Damage;
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::handed::Handed;
-use crate::pending::listing::{Listing, NotListed};
+use crate::pending::listing::{ListingDiff, NotListed};
 
 const SCHEMA: u32 = 2;
 
@@ -42,7 +42,7 @@ pub struct Pending {
     pub handed: Handed,
     /// Whom its head lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listing: Option<Listing>,
+    pub listing: Option<ListingDiff>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,6 @@ use org::ledger::heads::KnownHead;
 
 use super::heads::extend;
 use crate::key::SignerKeys;
-use crate::replica::roll::Roll;
 use crate::session::fold::whole_head;
 use crate::session::{Aim, Made, NextHead, OperateError, Result, Session, Unwise, maps};
 use crate::signer::{describe, weigh};
@@ -27,7 +26,6 @@ pub struct Detour {
     pub changes: Vec<String>,
     /// Machines, and classes of them, that are meant to be something else than now.
     pub remade: Vec<String>,
-    pub roll: Roll,
     /// What was taken away since the head that is followed: nobody can give it back.
     pub stays: Vec<String>,
 }
@@ -48,10 +46,9 @@ pub async fn plan(session: &mut Session, said: &str, now: Timestamp) -> Result<D
         leaves,
         changes: Vec::new(),
         remade: Vec::new(),
-        roll: Roll::default(),
         stays: Vec::new(),
     };
-    let NextHead { head, map, roll } = draft(session, &detour, now)?;
+    let NextHead { head, map, .. } = draft(session, &detour, now)?;
     let (own, then) = (&session.known.head.head, &detour.follows.head);
     let none = Leaves::new();
     let before = state.leaves().unwrap_or(&none);
@@ -60,7 +57,6 @@ pub async fn plan(session: &mut Session, said: &str, now: Timestamp) -> Result<D
     detour.changes = describe::head_changes(own, &head);
     detour.stays = describe::revoked(&then.revocations, &own.revocations);
     detour.stays.extend(describe::trust_changes(&then.trust, &head.trust));
-    detour.roll = roll;
     Ok(detour)
 }
 
@@ -68,7 +64,8 @@ pub async fn go(session: &mut Session, keys: &SignerKeys, detour: &Detour) -> Re
     session.publish_head(keys, |session, now| draft(session, detour, now)).await
 }
 
-fn draft(session: &Session, detour: &Detour, now: Timestamp) -> Result<NextHead> {
+/// The head that goes round.
+pub fn draft(session: &Session, detour: &Detour, now: Timestamp) -> Result<NextHead> {
     let own = &session.known.head;
     if detour.goes_round.1 != own.digest {
         return Err(Unwise::HeadSince(own.head.version).into());

@@ -18,7 +18,7 @@ use crate::session::{Aim, Made, NextHead, Result, Session, Unwise};
 
 /// What a person was shown, and said yes to.
 #[derive(Debug, Clone)]
-pub struct FleetDraft {
+pub(super) struct FleetDraft {
     /// The map in force when the plan was made: on another one the plan would be another.
     pub planned_on: Option<Digest>,
     pub fleet: FleetRef,
@@ -30,7 +30,7 @@ pub struct FleetDraft {
 }
 
 /// Hands it in, and publishes it. `told` hears how much is handed in, of how much.
-pub async fn publish(
+pub(super) async fn publish(
     session: &mut Session,
     keys: &SignerKeys,
     named: &Compiled,
@@ -42,7 +42,7 @@ pub async fn publish(
 }
 
 /// The head that publishes it.
-pub fn fleet_head(session: &Session, named: &Compiled, draft: &FleetDraft, now: Timestamp) -> Result<NextHead> {
+pub(super) fn fleet_head(session: &Session, named: &Compiled, draft: &FleetDraft, now: Timestamp) -> Result<NextHead> {
     check_plan(&session.known, named, draft.planned_on)?;
     let wish = Wish { revoke_invites: draft.closes.iter().copied().collect(), ..Wish::default() };
     let meaning = meaning(named);

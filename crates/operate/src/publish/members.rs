@@ -9,7 +9,7 @@ use manifest::compile::MemberKnown;
 use org::state::State;
 
 use crate::node;
-use crate::replica::published::Published;
+use crate::replica::published::PublishedMap;
 use crate::session::error::Distrust;
 use crate::session::{OperateError, Result, Session};
 
@@ -23,12 +23,12 @@ pub struct Member {
 /// Every member, in the order of names, by the entries alone. `told` hears how many entries are folded, of how many.
 pub(super) async fn all(
     session: &mut Session,
-    published: Option<&Published>,
+    published: Option<&PublishedMap>,
     mut told: impl FnMut(usize, usize),
 ) -> Result<Vec<Member>> {
     let state = session.folded().await?;
     told(state.members.len(), state.members.len());
-    let leaves = published.into_iter().flat_map(Published::nodes);
+    let leaves = published.into_iter().flat_map(PublishedMap::nodes);
     let published: BTreeMap<&NodeName, Digest> = leaves.map(|leaf| (&leaf.name, leaf.node_key)).collect();
     let mut named: BTreeMap<NodeName, Member> = BTreeMap::new();
     let mut doubts = Vec::new();

@@ -20,7 +20,7 @@ use super::rollback::for_members;
 use super::schema::CommonSchema;
 use super::shortening::{Warning, warnings};
 use crate::invite::patterns::{self, Patterns};
-use crate::replica::published::{Published, nodes};
+use crate::replica::published::{PublishedMap, nodes};
 use crate::session::error::{Distrust, lines, quoted};
 use crate::session::reports::reports;
 use crate::session::{OperateError, Result, Session, maps};
@@ -60,7 +60,7 @@ pub struct Gone {
 /// Everything that a person should see before it is signed.
 #[derive(Debug)]
 pub struct Prepared {
-    pub published: Option<Published>,
+    pub published: Option<PublishedMap>,
     pub members: Vec<Member>,
     /// Nothing in a rollback, and where no gateway tells.
     pub schema: Option<CommonSchema>,
@@ -131,7 +131,7 @@ async fn common_schema(session: &mut Session, members: &[Member]) -> Result<Opti
 }
 
 /// What going back to an earlier map would do.
-pub async fn rollback(
+pub(super) async fn rollback(
     session: &mut Session,
     root: Digest,
     told: impl FnMut(usize, usize),
@@ -146,7 +146,7 @@ pub async fn rollback(
 
 async fn prepare(
     session: &mut Session,
-    published: Option<Published>,
+    published: Option<PublishedMap>,
     members: Vec<Member>,
     compiled: Compiled,
     too_low: Vec<TooLow>,
@@ -154,7 +154,7 @@ async fn prepare(
     if !too_low.is_empty() {
         return Err(PlanError::Low(too_low));
     }
-    let plan = compare(&Published::as_compared(published.as_ref()), &compiled)?;
+    let plan = compare(&PublishedMap::as_compared(published.as_ref()), &compiled)?;
     let state = session.folded().await?;
     let head = &session.known.head.head;
     let displaced = head.placements.iter().filter(|place| !places(&compiled, place)).cloned().collect();
@@ -163,7 +163,7 @@ async fn prepare(
         let principal = Principal::node(&session.known.founding.record.name, name);
         head.revocations.node_keys.contains(key) || head.revocations.principals.contains(&principal)
     };
-    let before = published.iter().flat_map(Published::nodes).filter(|leaf| !there.contains(&leaf.name));
+    let before = published.iter().flat_map(PublishedMap::nodes).filter(|leaf| !there.contains(&leaf.name));
     let gone = before.map(|leaf| {
         let (name, node_key) = (leaf.name.clone(), leaf.node_key);
         let revoked = is_revoked(&name, &node_key);

@@ -13,7 +13,7 @@ use org::ledger::heads::KnownHead;
 use super::heads::{check_plan, meaning};
 use crate::key::SignerKeys;
 use crate::replica::kept::manifests_of;
-use crate::replica::published::Published;
+use crate::replica::published::PublishedMap;
 use crate::session::fold::whole_head;
 use crate::session::head::span;
 use crate::session::stage::stage;
@@ -21,7 +21,7 @@ use crate::session::{Aim, Made, NextHead, OperateError, Result, Session, Unwise}
 
 /// The head to go back to: the one with this version, or the last whose map was another than the present one. Of
 /// signers who were replaced since, perhaps because their keys were stolen, only one that somebody names.
-pub async fn head_before(session: &mut Session, wanted: Option<u64>) -> Result<Head> {
+pub(super) async fn head_before(session: &mut Session, wanted: Option<u64>) -> Result<Head> {
     let state = session.folded().await?;
     let mut heads: BTreeMap<u64, KnownHead<'_>> = BTreeMap::new();
     for head in state.heads() {
@@ -51,7 +51,7 @@ pub async fn head_before(session: &mut Session, wanted: Option<u64>) -> Result<H
 }
 
 /// Hands it in, and goes back to it. `told` hears how much is handed in, of how much.
-pub async fn roll_back(
+pub(super) async fn roll_back(
     session: &mut Session,
     keys: &SignerKeys,
     named: &Compiled,
@@ -64,7 +64,7 @@ pub async fn roll_back(
 }
 
 /// The head that goes back.
-pub fn head_back(
+pub(super) fn head_back(
     session: &Session,
     named: &Compiled,
     to: &Head,
@@ -89,7 +89,7 @@ pub fn head_back(
 
 /// What an earlier map said, for the members of now: each is meant to be what its name was meant to be then, else what its
 /// class was. Keys are those of now: whoever was replaced since stays replaced.
-pub(super) fn for_members(then: &Published, members: &[MemberKnown]) -> Result<Compiled, Unwise> {
+pub(super) fn for_members(then: &PublishedMap, members: &[MemberKnown]) -> Result<Compiled, Unwise> {
     let classes = ClassLeaves::of(&then.leaves);
     let names: BTreeMap<_, &Meant> = then.nodes().map(|leaf| (&leaf.name, &leaf.manifest)).collect();
     let mut leaves: Vec<Leaf> = classes.all().map(|leaf| Leaf::Class(leaf.clone())).collect();

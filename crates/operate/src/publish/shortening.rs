@@ -13,7 +13,7 @@ use manifest::stored::Manifest;
 use serde::Serialize;
 
 use crate::publish::watch::listed;
-use crate::replica::published::{Published, nodes};
+use crate::replica::published::{PublishedMap, nodes};
 use crate::session::head::span;
 
 /// One thing that gets shorter.
@@ -50,11 +50,16 @@ fn lasts(classes: &ClassLeaves<'_>, bytes: &BTreeMap<Digest, Vec<u8>>, leaf: &No
     Some(Lasts { svid, wait: manifest.runs.sync.wait })
 }
 
-pub fn warnings(head: &Head, published: Option<&Published>, fleet: &Fleet, compiled: &Compiled) -> Vec<Warning> {
+pub(super) fn warnings(
+    head: &Head,
+    published: Option<&PublishedMap>,
+    fleet: &Fleet,
+    compiled: &Compiled,
+) -> Vec<Warning> {
     let ttl = head.mandates.iter().map(|mandate| mandate.svid_ttl).max().unwrap_or(Seconds::DAY);
     let next = fleet.org.svid_life.unwrap_or(ttl);
     let before: BTreeMap<&NodeName, &NodeLeaf> =
-        published.into_iter().flat_map(Published::nodes).map(|leaf| (&leaf.name, leaf)).collect();
+        published.into_iter().flat_map(PublishedMap::nodes).map(|leaf| (&leaf.name, leaf)).collect();
     let old_classes = ClassLeaves::of(published.iter().flat_map(|it| &it.leaves));
     let classes = ClassLeaves::of(&compiled.leaves);
     let mut found: BTreeMap<(About, Seconds, Seconds), Vec<NodeName>> = BTreeMap::new();

@@ -9,7 +9,7 @@ use manifest::diff;
 use manifest::stored::Manifest;
 
 #[derive(Debug, Clone)]
-pub struct Published {
+pub struct PublishedMap {
     pub map: MembersMap,
     /// In the order of the map.
     pub leaves: Vec<Leaf>,
@@ -17,14 +17,14 @@ pub struct Published {
 }
 
 /// The leaves of nodes, without those of classes.
-pub fn nodes(leaves: &[Leaf]) -> impl Iterator<Item = &NodeLeaf> {
+pub(crate) fn nodes(leaves: &[Leaf]) -> impl Iterator<Item = &NodeLeaf> {
     leaves.iter().filter_map(|leaf| match leaf {
         Leaf::Node(leaf) => Some(leaf),
         Leaf::Class(_) => None,
     })
 }
 
-impl Published {
+impl PublishedMap {
     /// To be compared with.
     pub(crate) fn as_compared(published: Option<&Self>) -> diff::Published {
         let compared = |it: &Self| diff::Published { leaves: it.leaves.clone(), manifests: it.manifests.clone() };

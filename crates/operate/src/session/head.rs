@@ -92,10 +92,14 @@ impl Session {
         Ok(NextHead { map: draft.map(), roll: Roll::of(state, &draft), head: draft.head })
     }
 
-    /// What the head that is about to be made would do to machines.
-    pub async fn next_roll(&mut self, draft: impl FnOnce(&Self, Timestamp) -> Result<Roll>) -> Result<Roll> {
-        Box::pin(self.folded()).await?;
-        draft(self, clock::now())
+    /// Tells what the very head that is about to be signed does to machines, before anybody says yes to it. What is in the
+    /// way of it is told when it is signed.
+    pub async fn foretell(&mut self, draft: impl FnOnce(&Self, Timestamp) -> Result<Roll>) {
+        if Box::pin(self.folded()).await.is_ok()
+            && let Ok(roll) = draft(self, clock::now())
+        {
+            self.tell(&roll);
+        }
     }
 }
 

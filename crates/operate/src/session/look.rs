@@ -29,6 +29,8 @@ impl Session {
             memory,
             newest,
             reliance: Reliance::Doubted,
+            teller: |_| {},
+            told: None,
             desk,
             mark: None,
             fold: None,

@@ -8,11 +8,11 @@ use identity::members::{Leaf, MembersMap};
 use wire::control::{Call, ControlAnswer, DIGESTS_PER_CALL};
 
 use crate::replica::kept::manifests_of;
-use crate::replica::published::Published;
+use crate::replica::published::PublishedMap;
 use crate::session::{DeskError, OperateError, Result, Session};
 
 /// What the head in force says of the members; nothing if no fleet was published yet.
-pub async fn published(session: &mut Session) -> Result<Option<Published>> {
+pub async fn published(session: &mut Session) -> Result<Option<PublishedMap>> {
     match session.known.head.head.members {
         None => Ok(None),
         Some(root) => published_as(session, root).await.map(Some),
@@ -20,10 +20,10 @@ pub async fn published(session: &mut Session) -> Result<Option<Published>> {
 }
 
 /// The map with this root, with everything that its leaves name: exactly that, or an error.
-pub(crate) async fn published_as(session: &mut Session, root: Digest) -> Result<Published> {
+pub(crate) async fn published_as(session: &mut Session, root: Digest) -> Result<PublishedMap> {
     let (map, leaves) = leaves_of(session, root).await?;
     let manifests = blobs(session, &manifests_of(&leaves)).await?;
-    Ok(Published { map, leaves, manifests })
+    Ok(PublishedMap { map, leaves, manifests })
 }
 
 /// The leaves of the map with this root, sorted by key: exactly that, or an error.

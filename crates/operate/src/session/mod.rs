@@ -6,8 +6,9 @@ pub(crate) mod error;
 pub mod reports;
 pub(crate) mod bundles;
 pub mod maps;
-pub mod stage;
+pub(crate) mod stage;
 pub(crate) mod fold;
+pub mod lines;
 pub(crate) mod lacking;
 pub(crate) mod look;
 pub(crate) mod head;
@@ -26,8 +27,9 @@ use wire::known::Known;
 
 use crate::folder::{Memory, OperatorFolder};
 use crate::replica::kept::Kept;
+use crate::replica::roll::Roll;
 pub use desk::{Desk, DeskError};
-pub use error::trust::Unturned;
+pub use error::trust::TrustError;
 pub use error::unwise::Unwise;
 pub use error::{OperateError, Result};
 pub use head::{Aim, NextHead};
@@ -46,6 +48,10 @@ pub struct Session {
     newest: Timestamp,
     /// How far this machine's clock is doubted.
     pub reliance: Reliance,
+    /// Hears what a head does to machines before it is signed.
+    pub teller: fn(&Roll),
+    /// What was told last.
+    told: Option<Roll>,
     desk: Box<dyn Desk>,
     /// The highest head that a member reports, if it is above the one in force.
     mark: Option<u64>,
@@ -81,6 +87,14 @@ impl Session {
     pub fn lines(&self) -> Vec<TrustLine> {
         let own = || self.known.head.head.trust.clone();
         self.fold.as_deref().map_or_else(own, State::trust_lines)
+    }
+
+    /// Tells once what a head is about to do to machines.
+    fn tell(&mut self, roll: &Roll) {
+        if self.told.as_ref() != Some(roll) {
+            (self.teller)(roll);
+            self.told = Some(roll.clone());
+        }
     }
 
     /// Not signed yet: `publish` does that.

@@ -71,6 +71,7 @@ impl Session {
             let Unsigned { mut objects, next, what } = draft(self, now).map_err(|why| self.held_back(why))?;
             let (mut roll, mut listing) = (None, None);
             if let Some(next) = next {
+                self.tell(&next.roll);
                 listing = Box::pin(stage::stage_drafted(self, &next.map)).await?;
                 objects.push(self.seal(&next.head)?);
                 roll = Some(next.roll);

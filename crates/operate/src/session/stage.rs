@@ -13,7 +13,7 @@ use org::state::State;
 use wire::control::{BYTES_PER_CALL, Call, ControlAnswer, DIGESTS_PER_CALL};
 
 use crate::pending::Pending;
-use crate::pending::listing::Listing;
+use crate::pending::listing::ListingDiff;
 use crate::session::{DeskError, OperateError, Result, Session, maps};
 
 type Told<'t> = &'t mut (dyn FnMut(usize, usize) + Send);
@@ -27,7 +27,11 @@ pub(super) struct Staging<'m> {
 }
 
 /// Hands in what the gateway does not have yet. `told` hears how much of it is done, of how much.
-pub async fn stage(session: &mut Session, named: &Compiled, mut told: impl FnMut(usize, usize) + Send) -> Result<()> {
+pub(crate) async fn stage(
+    session: &mut Session,
+    named: &Compiled,
+    mut told: impl FnMut(usize, usize) + Send,
+) -> Result<()> {
     let before = match session.known.head.head.members {
         Some(root) => Some((root, maps::leaves_of(session, root).await?.1)),
         None => None,
@@ -38,12 +42,12 @@ pub async fn stage(session: &mut Session, named: &Compiled, mut told: impl FnMut
 }
 
 /// The map of a head that was drafted: every head lists all members. Others are told what it differs in from the one now.
-pub(super) async fn stage_drafted(session: &mut Session, leaves: &[Leaf]) -> Result<Option<Listing>> {
+pub(super) async fn stage_drafted(session: &mut Session, leaves: &[Leaf]) -> Result<Option<ListingDiff>> {
     let root = MembersMap::of(leaves).map_err(NotDrafted::from)?.root();
     stage_map(session, root, leaves).await?;
     let base = base(session);
     let before = base.map_or_else(|| Some(Vec::new()), |base| session.kept().leaves(base));
-    Ok(before.map(|before| Listing::between(base, &before, leaves)))
+    Ok(before.map(|before| ListingDiff::between(base, &before, leaves)))
 }
 
 /// What waited for signatures may go to another gateway than the one that was handed its map.

@@ -52,7 +52,7 @@ const LITTLE: Seconds = Seconds::HOUR;
 const LONG: Seconds = FRESH.times(2);
 
 /// The latest moment that an operator's folder knows of.
-pub fn newest(known: &Known, memory: &Memory) -> Timestamp {
+pub(super) fn newest(known: &Known, memory: &Memory) -> Timestamp {
     let issued_at = known.head.head.issued_at;
     let tip = memory.tip.as_ref().and_then(|tip| tip.peek::<Tip>(Some(known.org())).ok());
     tip.map_or(issued_at, |tip| tip.at.max(issued_at))

@@ -1,16 +1,19 @@
 //! The signers are lost: the recovery keys name new ones, everybody is warned, and after the delay they take over.
 
+use ground::clock;
 use identity::envelope::Envelope;
 use identity::head::Cause;
 use identity::key::EdKey;
-use identity::principal::NodeName;
-use identity::signers::{BrokenChain, Quorum, Recovery};
+use identity::principal::{NodeName, SignerName};
+use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet};
 use identity::time::Timestamp;
 use org::ledger::draft::Wish;
 use org::ledger::signers::Stance;
+use org::ledger::step::SignerStep;
 use wire::control::{Call, ControlAnswer};
-use wire::known::Known;
+use wire::known::{BadKnowledge, Known};
 
+use crate::folder::OperatorFolder;
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::BadPending;
 use crate::session::{Aim, Desk, DeskError, Made, NextHead, OperateError, Result, Session, Unsigned, Unwise};
@@ -22,9 +25,62 @@ pub struct Recovered {
     pub taken_over: Vec<NodeName>,
 }
 
+/// A recovery, and the signers that it names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    pub recovery: Envelope,
+    pub set: SignerSet,
+}
+
+/// A card may be old: a recovery names the newest head and follows the newest signers that the gateway shows.
+pub fn learn(folder: &OperatorFolder, known: Known, newest: Result<Known, BadKnowledge>) -> Result<Known> {
+    let newest = match newest {
+        // What waits here is what is being finished.
+        Err(BadKnowledge::RecoveryWaits { .. }) => return Ok(known),
+        // This is what it is for.
+        Err(why @ BadKnowledge::Frozen { .. }) => known.heed(&why, clock::now()).unwrap_or_else(|| known.clone()),
+        newest => newest?,
+    };
+    if newest.says_more_than(&known) { keep(folder, newest) } else { Ok(newest) }
+}
+
+fn keep(folder: &OperatorFolder, known: Known) -> Result<Known> {
+    let locked = folder.lock_files()?;
+    Ok(folder.keep_known(known, &locked)?)
+}
+
+/// A recovery that this home began, and whose new signer's key is here.
+pub fn begun_here(folder: &OperatorFolder, known: &Known) -> Option<Begun> {
+    let here = folder.signers_here();
+    known.recoveries().find_map(|seen| {
+        let set = match known.stance_of(seen.step.digest(), clock::now()) {
+            Stance::Taken | Stance::Waits { .. } => known.step(seen.step.digest())?.to.clone(),
+            Stance::NotTaken => return None,
+        };
+        let own = set.quorum.signers().iter().any(|signer| here.contains(&signer.name));
+        own.then_some(Begun { recovery: seen.step, set })
+    })
+}
+
+/// Whether this name ever stood for a signer's key: it stands for one for ever.
+pub fn is_taken(known: &Known, name: &SignerName) -> bool {
+    let sets = known.signer_sets().into_iter().chain(known.rivals(clock::now()));
+    sets.into_iter().any(|set| set.quorum.key_of(name).is_some())
+}
+
+/// Signs one, and remembers it: from here on this home counts.
+pub fn sign(folder: &OperatorFolder, known: &Known, quorum: Quorum, phrases: &[EdKey]) -> Result<Begun> {
+    let recovery = draft(known, quorum, phrases, clock::now())?;
+    if let Some(noticed) = known.notice(&recovery, clock::now()) {
+        keep(folder, noticed)?;
+    }
+    let step = SignerStep::read(known.org(), &recovery).map_err(BadPending::from)?;
+    Ok(Begun { recovery, set: step.to })
+}
+
 /// A recovery, signed by as many recovery keys as are given. Where two sets claim one place, it settles that: it follows the
 /// last set that nobody contests, and stands on the head that a replica stands on which follows neither.
-pub fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope> {
+fn draft(known: &Known, quorum: Quorum, keys: &[EdKey], at: Timestamp) -> Result<Envelope> {
     let (last, head, ahead) = match known.frozen(at) {
         Some(frozen) => {
             let own = (known.signers == frozen.last).then_some(known.head.digest);

@@ -17,7 +17,7 @@ use pki_types::CertificateDer;
 use wire::control::{Call, ControlAnswer};
 use wire::known::Known;
 
-use crate::session::{DeskError, OperateError, Result, Session, Unturned, Unwise};
+use crate::session::{DeskError, OperateError, Result, Session, TrustError, Unwise};
 use crate::trust::versions;
 
 /// How long a certificate of an issuing key is good; a new version of the roots brings a new one.
@@ -65,24 +65,24 @@ impl Issuing<'_> {
             match self.told.get(&mandate.gateway) {
                 Some(issuers) => {
                     let key = mandated_key(mandate, issuers, T::DOMAIN);
-                    let key = key.ok_or_else(|| Unturned::OtherIssuer(mandate.gateway.clone()))?;
+                    let key = key.ok_or_else(|| TrustError::OtherIssuer(mandate.gateway.clone()))?;
                     made.push(certify(&known.founding.record.name, &mandate.gateway, &key, root, now)?);
                 }
                 None => unknown.push(mandate.gateway.clone()),
             }
         }
-        if unknown.is_empty() { Ok(made) } else { Err(Unturned::UnknownIssuers(unknown).into()) }
+        if unknown.is_empty() { Ok(made) } else { Err(TrustError::UnknownIssuers(unknown).into()) }
     }
 
     /// Only a gateway that cannot be certified is left out: any other would serve nobody under the new root, and nobody
     /// would have meant that.
-    fn check_without(self, known: &Known, domain: Domain, now: Timestamp) -> Result<(), Unturned> {
+    fn check_without(self, known: &Known, domain: Domain, now: Timestamp) -> Result<(), TrustError> {
         for name in self.without {
             let mut mandates = known.head.head.mandates.iter();
             let mandate = mandates.find(|mandate| mandate.gateway == *name && mandate.is_active(now));
-            let mandate = mandate.ok_or_else(|| Unturned::NoGateway(name.clone()))?;
+            let mandate = mandate.ok_or_else(|| TrustError::NoGateway(name.clone()))?;
             if self.told.get(name).and_then(|issuers| mandated_key(mandate, issuers, domain)).is_some() {
-                return Err(Unturned::KeysKnown(name.clone()));
+                return Err(TrustError::KeysKnown(name.clone()));
             }
         }
         Ok(())
@@ -142,7 +142,7 @@ pub(crate) async fn issuing_until<T: InDomain>(
 ) -> Result<BTreeMap<NodeName, Timestamp>> {
     let active = match versions::in_use::<T>(session).await {
         // That is told as such; here it is unknown.
-        Err(OperateError::Unturned(_)) => return Ok(BTreeMap::new()),
+        Err(OperateError::Trust(_)) => return Ok(BTreeMap::new()),
         active => active?.bundle,
     };
     let under = under(told, &active);

@@ -10,7 +10,7 @@ use identity::principal::Host;
 use identity::time::Timestamp;
 
 use crate::key::SignerKeys;
-use crate::session::{Made, Result, Session, Unturned};
+use crate::session::{Made, Result, Session, TrustError};
 use crate::trust::step::{Turned, draft_bundle, hosts, publish_beside};
 use crate::trust::{issuers, versions};
 
@@ -51,7 +51,7 @@ pub async fn publish(session: &mut Session, keys: &SignerKeys, mut wish: Outside
     let active = versions::in_use::<Endpoint>(session).await?.bundle;
     let outside = wish.apply(active.body().outside.clone());
     if outside == active.body().outside {
-        return Err(Unturned::SameOutside(active.body().trust_bundle_version).into());
+        return Err(TrustError::SameOutside(active.body().trust_bundle_version).into());
     }
     session
         .publish(keys, |session, now| {
@@ -67,28 +67,28 @@ pub async fn publish(session: &mut Session, keys: &SignerKeys, mut wish: Outside
 async fn check(session: &mut Session, outside: &OutsideRoot, now: Timestamp) -> Result<()> {
     let known = hosts(&session.known);
     if outside.hosts.is_empty() {
-        return Err(Unturned::NoHost.into());
+        return Err(TrustError::NoHost.into());
     }
     if let Some(host) = outside.hosts.iter().find(|host| !known.contains(host)) {
-        return Err(Unturned::NoGatewayAt(host.clone()).into());
+        return Err(TrustError::NoGatewayAt(host.clone()).into());
     }
     let certificates = certificate::from_pem(&outside.pem).unwrap_or_default();
     if certificates.is_empty() {
-        return Err(Unturned::NoCertificate.into());
+        return Err(TrustError::NoCertificate.into());
     }
     let own = own_keys(session).await?;
     for der in &certificates {
         let root = Fingerprint::of_certificate(der.as_ref());
-        let reading = certificate::read(der).map_err(|_| Unturned::NoCertificate)?;
+        let reading = certificate::read(der).map_err(|_| TrustError::NoCertificate)?;
         if !reading.is_ca {
-            return Err(Unturned::NotAnAuthority { root }.into());
+            return Err(TrustError::NotAnAuthority { root }.into());
         }
         if own.contains(&reading.key) {
-            return Err(Unturned::OwnRoot { root }.into());
+            return Err(TrustError::OwnRoot { root }.into());
         }
         let (from, until) = (reading.validity.not_before, reading.validity.not_after);
         if now < from || now >= until {
-            return Err(Unturned::NotNow { root, from, until }.into());
+            return Err(TrustError::NotNow { root, from, until }.into());
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use identity::time::Timestamp;
 use identity::trust::TrustStep;
 
 use crate::key::SignerKeys;
-use crate::session::{Made, Result, Session, Unsigned, Unturned, Unwise};
+use crate::session::{Made, Result, Session, TrustError, Unsigned, Unwise};
 use crate::trust::dependents::look::scene;
 use crate::trust::dependents::{self, Break, Scene, WaiveOutcome};
 
@@ -55,10 +55,10 @@ pub(crate) async fn weigh_again(session: &mut Session, turn: &Turn) -> Result<()
     let scene = scene(session, turn.domain).await?;
     // Whether the promised time may be cut short, those who signed have said.
     let step = TrustStep::Retire { version: turn.version, early: true };
-    let outcome = dependents::outcome(&scene, step, None).map_err(Unturned::from)?;
+    let outcome = dependents::outcome(&scene, step, None).map_err(TrustError::from)?;
     let breaks = outcome.breaks.iter().map(Break::in_words);
     let open: Vec<_> = breaks.filter(|it| !turn.waived.contains(it)).collect();
-    if open.is_empty() { Ok(()) } else { Err(Unturned::WouldBreak(open).into()) }
+    if open.is_empty() { Ok(()) } else { Err(TrustError::WouldBreak(open).into()) }
 }
 
 impl RetireWish {
@@ -68,13 +68,13 @@ impl RetireWish {
 
     /// The lines after it, and what breaks by consent.
     fn weigh(&self, scene: &Scene) -> Result<(Vec<TrustLine>, Vec<Break>)> {
-        let outcome = dependents::outcome(scene, self.step(), None).map_err(Unturned::from)?;
+        let outcome = dependents::outcome(scene, self.step(), None).map_err(TrustError::from)?;
         let WaiveOutcome { open, idle, several } = outcome.waive(&self.waived);
         if !several.is_empty() {
             return Err(Unwise::SeveralIds(several).into());
         }
         if !open.is_empty() {
-            return Err(Unturned::WouldBreak(open.iter().map(|it| it.in_words()).collect()).into());
+            return Err(TrustError::WouldBreak(open.iter().map(|it| it.in_words()).collect()).into());
         }
         if !idle.is_empty() {
             return Err(Unwise::NotBreaking(idle).into());

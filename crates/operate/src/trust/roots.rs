@@ -15,7 +15,7 @@ use identity::principal::{OrgName, SignerName};
 use identity::time::{Seconds, Timestamp};
 use pki_types::CertificateDer;
 
-use crate::key::{self, Ask};
+use crate::key::{self, AskPassphrase};
 
 /// How long a root is good for, if nobody turns to another before.
 const LIFE: Seconds = Seconds::DAY.times(365 * 20);
@@ -66,14 +66,14 @@ impl RootHere {
         self.key.exists()
     }
 
-    pub fn open<D: InDomain>(&self, ask: impl Ask) -> Result<Authority<D>, RootError> {
+    pub fn open<D: InDomain>(&self, ask: impl AskPassphrase) -> Result<Authority<D>, RootError> {
         let key = open_key::<D>(&self.key, ask)?;
         Authority::load(self.certificate.clone(), &key).map_err(|why| RootError::Certificate(D::DOMAIN.word(), why))
     }
 }
 
 /// The roots of a domain in a folder, the oldest first.
-pub fn here<D: InDomain>(folder: &Path) -> Result<Vec<RootHere>, RootError> {
+fn here<D: InDomain>(folder: &Path) -> Result<Vec<RootHere>, RootError> {
     let word = D::DOMAIN.word();
     let bad = |why| RootError::Certificate(word, why);
     let mut found = Vec::new();
@@ -87,7 +87,11 @@ pub fn here<D: InDomain>(folder: &Path) -> Result<Vec<RootHere>, RootError> {
 }
 
 /// Opens the root with this certificate.
-pub fn open<D: InDomain>(folder: &Path, wanted: &CertificateDer<'_>, ask: impl Ask) -> Result<Authority<D>, RootError> {
+pub fn open<D: InDomain>(
+    folder: &Path,
+    wanted: &CertificateDer<'_>,
+    ask: impl AskPassphrase,
+) -> Result<Authority<D>, RootError> {
     let not_here = || RootError::NotHere { domain: D::DOMAIN.word(), folder: folder.to_owned() };
     let found = here::<D>(folder)?.into_iter().find(|root| root.certificate == *wanted && root.has_key());
     found.ok_or_else(not_here)?.open(ask)
@@ -136,7 +140,7 @@ pub fn draw<D: InDomain>(
 
 /// Whether a new root is to be protected: as the keys beside it are, by their passphrase. `None` if nothing lies there
 /// that could tell.
-pub fn sealing(folder: &Path, ask: impl Ask) -> Result<Option<Sealing>, RootError> {
+pub fn sealing(folder: &Path, ask: impl AskPassphrase) -> Result<Option<Sealing>, RootError> {
     let mut known = false;
     for (path, purpose) in key_files(folder) {
         let bytes = file::read_secret(&path)?;
@@ -173,7 +177,7 @@ fn key_files(folder: &Path) -> Vec<(PathBuf, String)> {
     files
 }
 
-fn open_key<D: InDomain>(path: &Path, ask: impl Ask) -> Result<P256Key, RootError> {
+fn open_key<D: InDomain>(path: &Path, ask: impl AskPassphrase) -> Result<P256Key, RootError> {
     let bytes = file::read_secret(path)?;
     let opened = sealed::open(&bytes, &purpose(D::DOMAIN), || -> Result<Passphrase, RootError> { Ok(ask()?) })?;
     P256Key::from_pkcs8(&opened).map_err(|why| RootError::Key(D::DOMAIN.word(), why))

@@ -14,7 +14,7 @@ use pki_types::CertificateDer;
 use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::session::{Made, Result, Session, Unsigned, Unturned};
+use crate::session::{Made, Result, Session, TrustError, Unsigned};
 use crate::trust::adopted;
 use crate::trust::issuers::{self, Issuing};
 use crate::trust::versions::{self, Version};
@@ -57,21 +57,21 @@ pub async fn check_root<T: InDomain>(session: &mut Session, root: &CertificateDe
     let published = published_roots(session).await?.into_iter().filter(|(_, it)| *it == root);
     let named: Vec<TrustLine> = published.map(|(line, _)| line).collect();
     if let Some(line) = named.iter().find(|line| line.domain != T::DOMAIN) {
-        return Err(Unturned::OtherDomain { root, version: line.version, domain: line.domain.word() }.into());
+        return Err(TrustError::OtherDomain { root, version: line.version, domain: line.domain.word() }.into());
     }
     if let Some(line) = named.iter().find(|line| line.distrusted) {
-        return Err(Unturned::Distrusted { root, version: line.version }.into());
+        return Err(TrustError::Distrusted { root, version: line.version }.into());
     }
     match named.first() {
-        Some(line) => Err(Unturned::InUse { root, version: line.version }.into()),
+        Some(line) => Err(TrustError::InUse { root, version: line.version }.into()),
         None => Ok(()),
     }
 }
 
 /// Nothing is staged, so that something can be: asked before a root is drawn.
-pub fn check_unstaged(session: &Session, domain: Domain) -> Result<(), Unturned> {
+pub fn check_unstaged(session: &Session, domain: Domain) -> Result<(), TrustError> {
     match trust::staged(&session.lines(), domain) {
-        Some(staged) => Err(Unturned::Step(BadStep::AlreadyStaged(staged.version))),
+        Some(staged) => Err(TrustError::Step(BadStep::AlreadyStaged(staged.version))),
         None => Ok(()),
     }
 }
@@ -111,7 +111,7 @@ pub async fn activate<T: InDomain>(
     grace: Seconds,
     left: LeftBehind<'_>,
 ) -> Result<Made<Turned>> {
-    let nothing = || Unturned::NothingStaged(T::DOMAIN.word());
+    let nothing = || TrustError::NothingStaged(T::DOMAIN.word());
     let version = trust::staged(&session.lines(), T::DOMAIN).ok_or_else(nothing)?.version;
     let staged = versions::all::<T>(session).await?.need(version)?.ok_or_else(nothing)?;
     let stances = adopted::stances(session).await?;
@@ -119,13 +119,13 @@ pub async fn activate<T: InDomain>(
     let adoption = stances.adoption(T::DOMAIN, version, staged.bundle.body().published_at, clock::now());
     let behind: BTreeSet<NodeName> = adoption.lacking().cloned().collect();
     if !behind.is_subset(left.nodes) {
-        return Err(Unturned::NotAdopted { version, missing: adoption.without(left.nodes).rest() }.into());
+        return Err(TrustError::NotAdopted { version, missing: adoption.without(left.nodes).rest() }.into());
     }
     let told = issuers::told(session).await?;
     let cut = issuers::uncertified(&session.known, &told, &staged.bundle, clock::now());
     let gateways: Vec<_> = cut.iter().filter(|gateway| !left.gateways.contains(gateway)).cloned().collect();
     if !gateways.is_empty() {
-        return Err(Unturned::Uncertified { version, gateways }.into());
+        return Err(TrustError::Uncertified { version, gateways }.into());
     }
     let gateways = cut.iter().map(|gateway| format!("gateway {gateway}"));
     let waived: Vec<String> = behind.iter().map(ToString::to_string).chain(gateways).collect();
@@ -148,16 +148,16 @@ pub async fn roll_back<T: InDomain>(session: &mut Session, keys: &SignerKeys, gr
     session
         .publish(keys, |session, now| {
             let lines = session.lines();
-            let (bad, former) = trust::reverted(&lines, T::DOMAIN).map_err(Unturned::from)?;
+            let (bad, former) = trust::reverted(&lines, T::DOMAIN).map_err(TrustError::from)?;
             let (bad, former) = (bad.version, former.version);
             // Asked twice, the same word must not bring back what it took away.
             let taken = versions.here.iter().find(|it| it.line.version == bad);
             if taken.and_then(|it| it.bundle.body().reverts) == Some(former) {
-                return Err(Unturned::AlreadyBack { version: bad, reverts: former }.into());
+                return Err(TrustError::AlreadyBack { version: bad, reverts: former }.into());
             }
             // The version that goes may be missing; the one that comes back may not.
             let before = versions.clone().need(former)?;
-            let before = before.ok_or(Unturned::Step(BadStep::NothingBefore(bad)))?.bundle;
+            let before = before.ok_or(TrustError::Step(BadStep::NothingBefore(bad)))?.bundle;
             let mut body = draft_bundle::<T>(session, before.pem(), now)?;
             body.reverts = Some(bad);
             body.issuers = issuers::known_under(&session.known, &told, &before, now);
@@ -180,7 +180,7 @@ pub(super) fn draft_bundle<T: InDomain>(session: &Session, roots: &str, now: Tim
     let version = trust::next_version(&lines, T::DOMAIN);
     let replaces = trust::active(&lines, T::DOMAIN).map(|line| line.version);
     let body = Bundle::<T>::draft(version, replaces, &known.founding.record.name, hosts(known), roots, now);
-    body.map_err(|why| Unturned::NotCertified { version, why }.into())
+    body.map_err(|why| TrustError::NotCertified { version, why }.into())
 }
 
 /// The names of the gateways.
@@ -194,14 +194,14 @@ pub(super) fn step(
     domain: Domain,
     step: TrustStep,
     now: Timestamp,
-) -> Result<Vec<TrustLine>, Unturned> {
+) -> Result<Vec<TrustLine>, TrustError> {
     Ok(trust::step(&session.lines(), domain, step, now)?)
 }
 
 /// A bundle with more would be refused by everybody, and say nothing of why.
-pub(super) fn check_room(body: &BundleBody) -> Result<&BundleBody, Unturned> {
+pub(super) fn check_room(body: &BundleBody) -> Result<&BundleBody, TrustError> {
     match body.issuers.len() {
-        many if many > MAX_ISSUERS => Err(Unturned::TooManyGateways(many)),
+        many if many > MAX_ISSUERS => Err(TrustError::TooManyGateways(many)),
         _ => Ok(body),
     }
 }

@@ -6,6 +6,7 @@ use identity::authority::Authority;
 use identity::bundle::{Domain, InDomain};
 use identity::certificate::{self, RequestedKey};
 use identity::head::{Cause, Head, Mandate, Turn};
+use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 use identity::trust::{self, BadStep, TrustStep};
@@ -14,7 +15,8 @@ use wire::control::ControlAnswer;
 use wire::known::Known;
 
 use crate::key::SignerKeys;
-use crate::session::{DeskError, Made, OperateError, Result, Session, Unsigned, Unturned};
+use crate::replica::roll::Roll;
+use crate::session::{DeskError, Made, NextHead, OperateError, Result, Session, TrustError, Unsigned};
 use crate::trust::issuers::{Issuing, Told, certify, issuing_key, open};
 use crate::trust::step::{Turned, check_room, check_root, draft_bundle, step, turned};
 use crate::trust::versions::outside_in_use;
@@ -73,11 +75,41 @@ fn spare_key(issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
 }
 
 /// What a gateway answered that was to draw a spare key, which nobody can have copied yet; says when it was drawn.
-pub fn take_spare(known: &Known, gateway: &NodeName, answer: ControlAnswer, told: &mut Told) -> Result<Timestamp> {
+pub(super) fn take_spare(
+    known: &Known,
+    gateway: &NodeName,
+    answer: ControlAnswer,
+    told: &mut Told,
+) -> Result<Timestamp> {
     let ControlAnswer::Spare { issuers, drawn_at } = answer else { return Err(DeskError::OtherAnswer.into()) };
     let body = open(known, &issuers).filter(|body| body.gateway == *gateway);
-    told.insert(gateway.clone(), body.ok_or_else(|| Unturned::AnotherGateway(gateway.clone()))?);
+    told.insert(gateway.clone(), body.ok_or_else(|| TrustError::AnotherGateway(gateway.clone()))?);
     Ok(drawn_at)
+}
+
+/// What the head that puts a new root there does to machines, whichever root that will be.
+pub(super) fn foretold(session: &Session, domain: Domain, spares: &Spares, now: Timestamp) -> Result<Roll> {
+    Ok(head(session, domain, Digest([0; 32]), spares, &[], now)?.roll)
+}
+
+fn head(
+    session: &Session,
+    domain: Domain,
+    bundle: Digest,
+    spares: &Spares,
+    waived: &[String],
+    now: Timestamp,
+) -> Result<NextHead> {
+    let stolen = trust::active(&session.lines(), domain).map(|line| line.version);
+    let version = stolen.ok_or(TrustError::Step(BadStep::NothingActive(domain.word())))?;
+    let lines = step(session, domain, TrustStep::Replace { bundle }, now)?;
+    let turn = Turn { domain, version, replaces: None, grace: None, waived: waived.to_vec() };
+    session.next_head(now, Cause::TrustRetire(turn), |head| {
+        head.trust = lines;
+        let old: Vec<_> = head.mandates.iter().map(|mandate| issuing_key(mandate, domain)).collect();
+        head.revocations.issuing_keys.extend(old);
+        spares.move_mandates(&mut head.mandates, domain);
+    })
 }
 
 /// Puts a new root in the place of all others, at once and for good. Mandates move to spare keys; the old issuing keys
@@ -92,32 +124,22 @@ pub async fn replace<T: InDomain>(
     check_root::<T>(session, root.certificate()).await?;
     let outside = match outside_in_use::<T>(session).await {
         // This is the way out if the bundle in use is nowhere any more.
-        Err(OperateError::Unturned(Unturned::BundleMissing(_))) => Vec::new(),
+        Err(OperateError::Trust(TrustError::BundleMissing(_))) => Vec::new(),
         outside => outside?,
     };
     session
         .publish(keys, |session, now| {
             let spares = Spares::of(&session.known.head.head, issuing, T::DOMAIN, now);
             if spares.ready.is_empty() {
-                return Err(Unturned::NoSpare.into());
+                return Err(TrustError::NoSpare.into());
             }
-            let stolen = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
-            let stolen = stolen.ok_or(Unturned::Step(BadStep::NothingActive(T::DOMAIN.word())))?;
             let mut body = draft_bundle::<T>(session, &root.pem(), now)?;
             body.outside.clone_from(&outside);
             for (gateway, key) in &spares.ready {
                 body.issuers.push(certify(&session.known.founding.record.name, gateway, key, root, now)?);
             }
             let bundle = session.seal(check_room(&body)?)?;
-            let lines = step(session, T::DOMAIN, TrustStep::Replace { bundle: bundle.digest() }, now)?;
-            let waived = waived.to_vec();
-            let turn = Turn { domain: T::DOMAIN, version: stolen, replaces: None, grace: None, waived };
-            let next = session.next_head(now, Cause::TrustRetire(turn), |head| {
-                head.trust = lines;
-                let old: Vec<_> = head.mandates.iter().map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
-                head.revocations.issuing_keys.extend(old);
-                spares.move_mandates(&mut head.mandates, T::DOMAIN);
-            })?;
+            let next = head(session, T::DOMAIN, bundle.digest(), &spares, waived, now)?;
             let what = (turned(&body, None, next.head.version), spares);
             Ok(Unsigned { objects: vec![bundle], next: Some(next), what })
         })

@@ -10,7 +10,7 @@ use identity::trust::{self, BadStep};
 use wire::known::Known;
 
 use crate::pending::signed_by;
-use crate::session::{Result, Session, Unturned, bundles};
+use crate::session::{Result, Session, TrustError, bundles};
 
 /// One version of the roots of a domain, and where it stands.
 #[derive(Debug, Clone)]
@@ -33,13 +33,13 @@ impl<D: InDomain> Versions<D> {
     /// What there is, if nothing lacks that is trusted.
     pub fn trusted(self) -> Result<Vec<Version<D>>> {
         let missing: Vec<_> = self.missing.iter().filter(|line| line.state.is_trusted()).map(name).collect();
-        if missing.is_empty() { Ok(self.here) } else { Err(Unturned::BundleMissing(missing).into()) }
+        if missing.is_empty() { Ok(self.here) } else { Err(TrustError::BundleMissing(missing).into()) }
     }
 
     /// One that is needed.
     pub fn need(self, version: u64) -> Result<Option<Version<D>>> {
         if let Some(line) = self.missing.iter().find(|line| line.version == version) {
-            return Err(Unturned::BundleMissing(vec![name(line)]).into());
+            return Err(TrustError::BundleMissing(vec![name(line)]).into());
         }
         Ok(self.here.into_iter().find(|it| it.line.version == version))
     }
@@ -82,7 +82,7 @@ async fn active<T: InDomain>(session: &mut Session) -> Result<Option<Version<T>>
 
 pub(crate) async fn in_use<T: InDomain>(session: &mut Session) -> Result<Version<T>> {
     let found = active::<T>(session).await?;
-    found.ok_or_else(|| Unturned::Step(BadStep::NothingActive(T::DOMAIN.word())).into())
+    found.ok_or_else(|| TrustError::Step(BadStep::NothingActive(T::DOMAIN.word())).into())
 }
 
 /// The endpoint root that a code pins: the one in use.

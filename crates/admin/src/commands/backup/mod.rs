@@ -12,7 +12,7 @@ use ground::clock;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use keys::{Opening, Sealing};
-use operate::backup::{BackupError, Contents};
+use operate::backup::{BackupContents, BackupError};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
@@ -138,7 +138,7 @@ fn recipients(to: &To) -> Vec<String> {
     }
 }
 
-fn describe_created(made: &Contents, out: &Path, bytes: u64, to: &To) -> String {
+fn describe_created(made: &BackupContents, out: &Path, bytes: u64, to: &To) -> String {
     let half = |half: &str| made.files.iter().filter(|item| item.path.first() == half).count();
     let mut lines = vec![format!("backup of `{}` in `{}`, {}", made.org, out.display(), size(bytes))];
     lines.push(match half("operator") {

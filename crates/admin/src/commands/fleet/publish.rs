@@ -6,25 +6,23 @@ use clap::Args;
 use ground::clock;
 use identity::head::Head;
 use identity::principal::NodeName;
-use identity::time::Seconds;
-use operate::invite::patterns;
-use operate::publish::heads;
-use operate::publish::heads::FleetDraft;
-use operate::publish::plan;
-use operate::publish::plan::Prepared;
+use identity::time::{Seconds, Timestamp};
+use operate::publish::plan::{PlanError, Prepared};
+use operate::publish::run::{self, FleetWish, Publication, Publisher};
 use operate::publish::watch::Watch;
-use operate::session::Session;
+use operate::publish::watch::follow::Fates;
+use operate::replica::roll::Roll;
+use operate::session::{OperateError, Session};
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::fleet::check::read_fleet;
-use crate::home::{Common, During};
+use crate::home::{Common, During, failure};
 use crate::planning;
 use crate::tree;
-use crate::waiting::{self, Left, Waiting, foretell, leave, leave_more};
-use crate::watching::{self, Fates, NodeTold};
+use crate::waiting::{self, Consent, Left, Waiting, leave, leave_more};
+use crate::watching::{self, NodeTold};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -74,43 +72,108 @@ impl Publish {
         let common = &common.about(&fleet.org.name);
         let git = planning::git_state(folder.root(), self.dirty, doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
-        let prepared = plan::fleet(&mut session, &fleet, planning::progress("folding entries:")).await;
-        let prepared = prepared.during(doing)?;
-        if !common.json {
-            eprintln!("{}\n{}", planning::in_words(&session, &prepared), planning::git_words(&git));
-        }
-        if let Some(to) = &self.to
-            && prepared.root_before() == Some(prepared.compiled.root)
-        {
-            return write_tree(common, &mut session, to).await;
-        }
-        prepared.check_gone(&self.how.without).during(doing)?;
-        let draft = FleetDraft {
-            planned_on: prepared.root_before(),
-            fleet: git.fleet,
-            freshness: fleet.org.freshness,
-            svid_life: fleet.org.svid_life,
-            closes: prepared.patterns.closes.keys().copied().collect(),
+        let git_words = planning::git_words(&git);
+        let wish = FleetWish {
+            fleet: &fleet,
+            from: git.fleet,
+            without: &self.how.without,
+            only_if_changed: self.to.is_some(),
         };
-        foretell(common, &mut session, self.how.yes, |session, now| {
-            Ok(heads::fleet_head(session, &prepared.compiled, &draft, now)?.roll)
-        })
-        .await;
-        confirm(self.how.yes, doing, "Publish it?")?;
-        let progress = planning::progress("handing in:");
-        let made = heads::publish(&mut session, &keys, &prepared.compiled, &draft, progress).await.during(doing)?;
-        let pending = leave(common, doing, &session.known, &made)?;
-        let opened = patterns::open(&mut session, &keys, &prepared.patterns).await;
+        let consent = Consent { common, doing, yes: self.how.yes, question: "Publish it?" };
+        let made = run::publish(&mut session, &keys, wish, &mut Person::new(consent, git_words)).await;
+        let (made, to) = match (made.map_err(|why| why.told(doing))?, self.to) {
+            (Some(made), to) => (made, to),
+            (None, to) => return write_tree(common, &mut session, &to.unwrap_or_default()).await,
+        };
+        let pending = leave(common, doing, &session.known, &made.head)?;
+        let opened = made.open_patterns(&mut session, &keys).await;
         let opened = opened.during("it is published, but its patterns are not open")?;
         let patterns = leave_more(common, doing, &session.known, &opened)?;
-        let sent = pending.waiting().is_none();
-        let outcome = Outcome { doing, head: made.what, pending, patterns, prepared, how: self.how };
-        let to = self.to.filter(|_| sent);
-        if let Some(to) = &to {
+        if let Some(to) = to.filter(|_| pending.waiting().is_none()) {
             // Before it is watched: nodes that read the tree are not.
-            store_tree(&mut session, to).await?;
+            store_tree(&mut session, &to).await?;
         }
-        finish(common, &mut session, outcome).await
+        finish(common, &mut session, Outcome { doing, made, pending, patterns, how: self.how }).await
+    }
+}
+
+/// The person for whom it is published.
+pub struct Person<'a> {
+    consent: Consent<'a>,
+    /// What is said below the plan.
+    after: String,
+    folded: Progress,
+    handed_in: Progress,
+}
+
+type Progress = Box<dyn FnMut(usize, usize) + Send>;
+
+impl<'a> Person<'a> {
+    pub fn new(consent: Consent<'a>, after: String) -> Self {
+        let (folded, handed_in) = (planning::progress("folding entries:"), planning::progress("handing in:"));
+        Self { consent, after, folded: Box::new(folded), handed_in: Box::new(handed_in) }
+    }
+}
+
+impl Publisher for Person<'_> {
+    type Stop = Stop;
+
+    fn folded(&mut self, done: usize, all: usize) {
+        (self.folded)(done, all);
+    }
+
+    fn planned(&mut self, session: &Session, prepared: &Prepared, back_to: Option<&Head>) {
+        if self.consent.common.json {
+            return;
+        }
+        if let Some(to) = back_to {
+            let commit = to.fleet.as_ref().and_then(|fleet| fleet.commit.as_ref());
+            let commit = commit.map(|commit| format!(", commit {commit}")).unwrap_or_default();
+            eprintln!("back to what head {} said, of {}{commit}", to.version, to.issued_at);
+        }
+        eprintln!("{}", planning::in_words(session, prepared));
+        if !self.after.is_empty() {
+            eprintln!("{}", self.after);
+        }
+    }
+
+    async fn agree(
+        &mut self,
+        session: &mut Session,
+        draft: impl FnOnce(&Session, Timestamp) -> Result<Roll, OperateError>,
+    ) -> Result<(), Stop> {
+        Ok(self.consent.ask(session, draft).await?)
+    }
+
+    fn handed_in(&mut self, done: usize, all: usize) {
+        (self.handed_in)(done, all);
+    }
+}
+
+/// Why nothing is published.
+pub enum Stop {
+    Plan(PlanError),
+    Told(Failure),
+}
+
+impl Stop {
+    pub fn told(self, doing: &str) -> Failure {
+        match self {
+            Self::Plan(why) => failure(doing, &why),
+            Self::Told(failure) => failure,
+        }
+    }
+}
+
+impl From<PlanError> for Stop {
+    fn from(why: PlanError) -> Self {
+        Self::Plan(why)
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Told(failure)
     }
 }
 
@@ -152,11 +215,10 @@ async fn store_tree(session: &mut Session, to: &Path) -> Result<(), Failure> {
 /// What was made, before it is watched.
 pub struct Outcome<'a> {
     pub doing: &'a str,
-    pub head: Head,
+    pub made: Publication,
     pub pending: Left,
     /// Patterns that other operators must sign, too.
     pub patterns: Vec<Waiting>,
-    pub prepared: Prepared,
     pub how: How,
 }
 
@@ -184,7 +246,8 @@ struct Told {
 
 /// Watches if there is something to watch, prints, and ends as it went.
 pub async fn finish(common: &Common, session: &mut Session, outcome: Outcome<'_>) -> Result<(), Failure> {
-    let Outcome { doing, head, pending, patterns, prepared, how } = outcome;
+    let Outcome { doing, made: Publication { head, prepared }, pending, patterns, how } = outcome;
+    let head = head.what;
     let served = session.is_served();
     let watched = pending.waiting().is_none() && !how.no_wait && served;
     let mut fates = Fates::new();

@@ -1,15 +1,14 @@
 //! `freehold rollback`: a new head that says again what an earlier one said of the fleet.
 
 use clap::Args;
-use operate::publish::{plan, rollback};
-use terminal::confirm::confirm;
+use operate::publish::run;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::fleet::publish::{How, Outcome, finish};
+use crate::commands::fleet::publish::{How, Outcome, Person, finish};
 use crate::home::{Common, During};
 use crate::planning;
-use crate::waiting::{foretell, leave};
+use crate::waiting::{Consent, leave};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -37,43 +36,19 @@ impl Rollback {
             return self.look(common, doing).await;
         }
         let (mut session, keys) = common.signing_session(doing).await?;
-        let to = rollback::head_before(&mut session, self.to).await.during(doing)?;
-        let Some(root) = to.members else {
-            return Err(Failure::refused(doing, format!("head {} published no fleet", to.version)));
-        };
-        let prepared = plan::rollback(&mut session, root, planning::progress("folding entries:")).await;
-        let prepared = prepared.during(doing)?;
-        if !common.json {
-            let commit = to.fleet.as_ref().and_then(|fleet| fleet.commit.as_ref());
-            let commit = commit.map(|commit| format!(", commit {commit}")).unwrap_or_default();
-            eprintln!("back to what head {} said, of {}{commit}", to.version, to.issued_at);
-            eprintln!("{}", planning::in_words(&session, &prepared));
-        }
-        prepared.check_gone(&self.how.without).during(doing)?;
-        foretell(common, &mut session, self.how.yes, |session, now| {
-            Ok(rollback::head_back(session, &prepared.compiled, &to, prepared.root_before(), now)?.roll)
-        })
-        .await;
-        confirm(self.how.yes, doing, "Go back to it?")?;
-        let (before, progress) = (prepared.root_before(), planning::progress("handing in:"));
-        let made = rollback::roll_back(&mut session, &keys, &prepared.compiled, &to, before, progress).await;
-        let made = made.during(doing)?;
-        let pending = leave(common, doing, &session.known, &made)?;
-        finish(
-            common,
-            &mut session,
-            Outcome { doing, head: made.what, pending, patterns: Vec::new(), prepared, how: self.how },
-        )
-        .await
+        let consent = Consent { common, doing, yes: self.how.yes, question: "Go back to it?" };
+        let mut person = Person::new(consent, String::new());
+        let made = run::go_back(&mut session, &keys, self.to, &self.how.without, &mut person).await;
+        let made = made.map_err(|why| why.told(doing))?;
+        let pending = leave(common, doing, &session.known, &made.head)?;
+        finish(common, &mut session, Outcome { doing, made, pending, patterns: Vec::new(), how: self.how }).await
     }
 
     /// Nothing is signed.
     async fn look(&self, common: &Common, doing: &str) -> Result<(), Failure> {
         let mut session = common.session(doing).await?;
-        let to = rollback::head_before(&mut session, self.to).await.during(doing)?;
-        let root = to.members.ok_or_else(|| Failure::refused(doing, "that head published no fleet"))?;
-        let prepared = plan::rollback(&mut session, root, planning::progress("folding entries:")).await;
-        let prepared = prepared.during(doing)?;
+        let (to, prepared) =
+            run::look_back(&mut session, self.to, planning::progress("folding entries:")).await.during(doing)?;
         show(common.json, &planning::as_facts(&session, &prepared), || {
             let (words, root) = (planning::in_words(&session, &prepared), prepared.compiled.root);
             format!("back to what head {} said\n{words}\nthe members' map would be {root}", to.version)

@@ -8,14 +8,14 @@ use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
 use operate::gateway::mandate;
 use operate::gateway::mandate::MandateWish;
+use operate::session::Session;
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
 use crate::home::{Common, During};
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Consent, Left, told};
 
 #[derive(Debug, Subcommand)]
 pub enum MandateCommand {
@@ -127,14 +127,11 @@ impl Change {
         if !common.json {
             eprintln!("{}", in_words(&MandateTold::from(&next)));
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(mandate::draft(session, &self.node, &wish, now)?.roll())
-        })
-        .await;
-        confirm(self.yes, &doing, "Sign it?")?;
-        let made = mandate::change(&mut session, &keys, &self.node, &wish).await.during(&doing)?;
-        let pending = leave(common, &doing, &session.known, &made)?;
-        let result = Changed { mandate: MandateTold::from(&made.what), pending };
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Sign it?" };
+        let draft = |session: &Session, now| Ok(mandate::draft(session, &self.node, &wish, now)?.roll());
+        let sign = async |session: &mut Session| mandate::change(session, &keys, &self.node, &wish).await;
+        let (mandate, pending) = consent.sign(&mut session, draft, sign).await?;
+        let result = Changed { mandate: MandateTold::from(&mandate), pending };
         show(common.json, &result, || told(result.pending.waiting(), || "in force".to_owned()));
         Ok(())
     }

@@ -8,7 +8,6 @@ mod reopen;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use ground::clock;
@@ -26,15 +25,14 @@ use org::gateway::CheckedRequest;
 use renew::Renew;
 use reopen::{ForkTold, Reopen};
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::{or_dash, table};
 use wire::control::PeerView;
 
 use crate::home::{Common, During};
-use crate::rooting::certify_new;
-use crate::waiting::{Left, foretell, leave, told};
+use crate::root_keys::RootKeys;
+use crate::waiting::{Consent, Left, leave, told};
 
 #[derive(Debug, Subcommand)]
 pub enum GatewayCommand {
@@ -126,13 +124,13 @@ impl Add {
             return Err(Failure::failed(doing, format!("`{}` is there already", out.display()))
                 .hint("move it away, or choose another name: --out FILE"));
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(gateway::draft_addition(session, &checked, &wish, now)?.roll())
-        })
-        .await;
-        confirm(self.yes, doing, "Make it a gateway?")?;
+        let consent = Consent { common, doing, yes: self.yes, question: "Make it a gateway?" };
+        let draft = |session: &Session, now| Ok(gateway::draft_addition(session, &checked, &wish, now)?.roll());
+        consent.ask(&mut session, draft).await?;
         let mut papers = gateway::papers::requested(&mut session, &checked).await.during(doing)?;
-        let absent = certify_new(common, &session, self.roots, &mandate.gateway, &mut papers, doing)?;
+        let roots = RootKeys::new(common, &session, self.roots);
+        roots.certify_lacking(&session, &mandate.gateway, &mut papers, doing)?;
+        let absent = roots.absent(&papers, doing)?;
         for line in absent.iter().filter(|_| !common.json) {
             eprintln!("{}", without_root(&mandate.gateway, line));
         }
@@ -349,7 +347,15 @@ impl Move {
         let mut not_yet = Vec::new();
         if pending.waiting().is_none() {
             let wait = if self.no_wait { Seconds(0) } else { self.wait };
-            not_yet = watch(&mut session, made.what.version, wait, common.json, &doing).await?;
+            let shown = !common.json && std::io::stderr().is_terminal();
+            let mut fewest = usize::MAX;
+            let tell = |left: &[NodeName]| {
+                if shown && left.len() < fewest {
+                    fewest = left.len();
+                    eprintln!("waiting for {fewest} node(s): {}", first_names(left));
+                }
+            };
+            not_yet = gateway::until_known(&mut session, made.what.version, wait, tell).await.during(&doing)?;
         }
         let not_yet = not_yet.iter().map(ToString::to_string).collect();
         let result = Moved { gateway: self.node.to_string(), head: made.what.version, not_yet, pending };
@@ -367,29 +373,6 @@ impl Move {
             })
         });
         Ok(())
-    }
-}
-
-/// Waits until every node has said that it has the head; those who have not.
-async fn watch(
-    session: &mut Session,
-    version: u64,
-    wait: Seconds,
-    quiet: bool,
-    doing: &str,
-) -> Result<Vec<NodeName>, Failure> {
-    let until = Instant::now() + Duration::from_secs(wait.0);
-    let mut told = usize::MAX;
-    loop {
-        let not_yet = gateway::not_yet_at(session, version).await.during(doing)?;
-        if not_yet.is_empty() || Instant::now() >= until {
-            return Ok(not_yet);
-        }
-        if !quiet && not_yet.len() < told && std::io::stderr().is_terminal() {
-            told = not_yet.len();
-            eprintln!("waiting for {told} node(s): {}", first_names(&not_yet));
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 
@@ -442,14 +425,11 @@ impl Remove {
                 self.node
             );
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(gateway::draft_removal(session, &self.node, now)?.roll)
-        })
-        .await;
-        confirm(self.yes, &doing, "Remove it?")?;
-        let made = gateway::remove(&mut session, &keys, &self.node).await.during(&doing)?;
-        let pending = leave(common, &doing, &session.known, &made)?;
-        let result = Removed { gateway: self.node.to_string(), head: made.what.version, pending };
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Remove it?" };
+        let draft = |session: &Session, now| Ok(gateway::draft_removal(session, &self.node, now)?.roll);
+        let sign = async |session: &mut Session| gateway::remove(session, &keys, &self.node).await;
+        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+        let result = Removed { gateway: self.node.to_string(), head: head.version, pending };
         show(common.json, &result, || {
             told(result.pending.waiting(), || {
                 format!("`{}` is no gateway any more (head {})", result.gateway, result.head)

@@ -9,12 +9,11 @@ use operate::replica::roll::names;
 use operate::session::Session;
 use operate::session::timely::Reliance;
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::home::{Common, During};
-use crate::waiting::{Left, leave, told};
+use crate::waiting::{Consent, Left, leave, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -65,13 +64,16 @@ impl Refresh {
             session.reliance = Reliance::Resets;
         }
         let detour = self.plan(common, &mut session, doing).await?;
-        let made = match &detour {
-            Some(detour) => around::go(&mut session, &keys, detour).await,
-            None => heads::refresh(&mut session, &keys).await,
+        let (head, pending) = if let Some(detour) = &detour {
+            let consent = Consent { common, doing, yes: self.yes, question: "Go round it?" };
+            let draft = |session: &Session, now| Ok(around::draft(session, detour, now)?.roll);
+            let sign = async |session: &mut Session| around::go(session, &keys, detour).await;
+            consent.sign(&mut session, draft, sign).await?
+        } else {
+            let made = heads::refresh(&mut session, &keys).await.during(doing)?;
+            let pending = leave(common, doing, &session.known, &made)?;
+            (made.what, pending)
         };
-        let made = made.during(doing)?;
-        let pending = leave(common, doing, &session.known, &made)?;
-        let head = made.what;
         let refreshed = Refreshed {
             head: head.version,
             fresh_until: head.fresh_until.to_string(),
@@ -88,14 +90,13 @@ impl Refresh {
         Ok(())
     }
 
-    /// Shown first, and asked.
+    /// Shown first.
     async fn plan(&self, common: &Common, session: &mut Session, doing: &str) -> Result<Option<Detour>, Failure> {
         let Some(said) = &self.around else { return Ok(None) };
         let detour = around::plan(session, said, clock::now()).await.during(doing)?;
         if !common.json {
             eprintln!("{}", in_words(&detour));
         }
-        confirm(self.yes, doing, "Go round it?")?;
         Ok(Some(detour))
     }
 }
@@ -114,7 +115,7 @@ fn in_words(detour: &Detour) -> String {
         "goes round head {round}, on from head {} of {}, {}:",
         then.head.version, then.head.issued_at, then.digest
     )];
-    lines.extend(detour.changes.iter().chain(&detour.roll.in_words()).map(|line| format!("  {line}")));
+    lines.extend(detour.changes.iter().map(|line| format!("  {line}")));
     if !detour.remade.is_empty() {
         lines.push(format!("  means to be something else than now: {}", names(&detour.remade)));
     }

@@ -21,7 +21,7 @@ use terminal::show::show;
 
 use super::named;
 use crate::home::{Common, During};
-use crate::rooting::certify_lacking;
+use crate::root_keys::RootKeys;
 use crate::waiting::{Left, leave, told};
 
 #[derive(Debug, Args)]
@@ -68,7 +68,8 @@ impl Renew {
         let before = lacking(&papers);
         let mut grant = None;
         if !before.is_empty() {
-            certify_lacking(common, &session, self.roots.clone(), &self.node, &mut papers, &doing)?;
+            let roots = RootKeys::new(common, &session, self.roots.clone());
+            roots.certify_lacking(&session, &self.node, &mut papers, &doing)?;
         }
         let uncertified = lacking(&papers);
         let certified: Vec<_> = before.into_iter().filter(|version| !uncertified.contains(version)).collect();

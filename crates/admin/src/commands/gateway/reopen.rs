@@ -5,13 +5,13 @@ use identity::principal::NodeName;
 use operate::gateway::reopen;
 use operate::gateway::reopen::reopen;
 use operate::gateway::reopen::{Branch, Fork, Reopening};
+use operate::session::Session;
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::home::{Common, During};
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Consent, Left, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -103,12 +103,12 @@ impl Reopen {
         if !common.json {
             eprintln!("{}", in_words(&reopening));
         }
-        foretell(common, &mut session, self.yes, |session, now| Ok(reopen::draft(session, &reopening, now)?.roll))
-            .await;
-        confirm(self.yes, &doing, "End its chain, and have it begin another?")?;
-        let made = reopen(&mut session, &keys, &reopening).await.during(&doing)?;
-        let pending = leave(common, &doing, &session.known, &made)?;
-        let result = Reopened::of(reopening, made.what.version, pending);
+        let question = "End its chain, and have it begin another?";
+        let consent = Consent { common, doing: &doing, yes: self.yes, question };
+        let draft = |session: &Session, now| Ok(reopen::draft(session, &reopening, now)?.roll);
+        let sign = async |session: &mut Session| reopen(session, &keys, &reopening).await;
+        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+        let result = Reopened::of(reopening, head.version, pending);
         show(common.json, &result, || {
             told(result.pending.waiting(), || {
                 let (gateway, head) = (&result.gateway, result.head);

@@ -23,7 +23,6 @@ use operate::trust::stranded::Stranded;
 use operate::trust::stranded::stranded;
 use org::invite::{InviteKind, Uses};
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
@@ -33,7 +32,7 @@ use crate::commands::invite::terms::{TermsArgs, warn_of_low};
 use crate::commands::invite::waive::{Approve, Waivers};
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, During};
-use crate::waiting::{self, Left, Waiting, foretell, leave};
+use crate::waiting::{self, Consent, Left, Waiting, leave};
 
 #[derive(Debug, Subcommand)]
 pub enum InviteCommand {
@@ -379,14 +378,11 @@ impl Revoke {
                 invite.joined.len()
             );
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(invite::draft_revocation(session, invite.id, now)?.roll)
-        })
-        .await;
-        confirm(self.yes, &doing, "Revoke it?")?;
-        let made = invite::revoke(&mut session, &keys, invite.id).await.during(&doing)?;
-        let pending = leave(common, &doing, &session.known, &made)?;
-        let head = made.what.version;
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Revoke it?" };
+        let draft = |session: &Session, now| Ok(invite::draft_revocation(session, invite.id, now)?.roll);
+        let sign = async |session: &mut Session| invite::revoke(session, &keys, invite.id).await;
+        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+        let head = head.version;
         let result = RevokedTold { id: invite.id.to_string(), revoked: pending.waiting().is_none(), head, pending };
         show(common.json, &result, || {
             waiting::told(result.pending.waiting(), || format!("revoked invite {} (head {head})", invite.id))

@@ -8,7 +8,7 @@ use ground::plain::plain;
 use identity::id::Digest;
 use identity::principal::{NodeName, SignerName};
 use operate::node::waiting::{
-    CutOff, Unclear, Waiting, begins, choose, cut_off, decide, draft_listing, list, pick, speaker,
+    CutOff, Unclear, WaitingClaim, begins, choose, cut_off, decide, draft_listing, list, pick, speaker,
 };
 use operate::session::Session;
 use org::invite::approve::Verdict;
@@ -20,7 +20,7 @@ use terminal::show::show;
 use terminal::table::table;
 
 use crate::home::{Common, During};
-use crate::waiting;
+use crate::waiting::{self, Consent};
 
 #[derive(Debug, Args)]
 pub struct List {}
@@ -80,7 +80,7 @@ struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    fn of(one: &'a Waiting) -> Self {
+    fn of(one: &'a WaitingClaim) -> Self {
         let facts = one.facts.as_ref();
         Self {
             name: &one.claim.name,
@@ -133,7 +133,7 @@ impl List {
     }
 }
 
-fn row(one: &Waiting) -> Vec<String> {
+fn row(one: &WaitingClaim) -> Vec<String> {
     let label = if one.invite.label.is_empty() { one.invite.id.to_string() } else { one.invite.label.clone() };
     vec![
         one.claim.name.to_string(),
@@ -240,24 +240,17 @@ impl Approve {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
         }
         if let Some(cut) = &asked.cut {
-            waiting::foretell(
-                common,
-                &mut session,
-                self.yes,
-                |session, now| Ok(draft_listing(session, cut, now)?.roll),
-            )
-            .await;
-        }
-        confirm(self.yes, &doing, asked.question)?;
-        if let Some(cut) = &asked.cut {
-            let made = list(&mut session, &keys, cut).await.during(&doing)?;
-            let pending = waiting::leave(common, &doing, &session.known, &made)?;
-            let listed = Listed { name: cut.name.to_string(), head: made.what.version, pending };
+            let consent = Consent { common, doing: &doing, yes: self.yes, question: asked.question };
+            let draft = |session: &Session, now| Ok(draft_listing(session, cut, now)?.roll);
+            let sign = async |session: &mut Session| list(session, &keys, cut).await;
+            let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+            let listed = Listed { name: cut.name.to_string(), head: head.version, pending };
             show(common.json, &listed, || {
                 waiting::told(listed.pending.waiting(), || format!("head {} lists `{}`", listed.head, listed.name))
             });
             return Ok(());
         }
+        confirm(self.yes, &doing, asked.question)?;
         decide(&mut session, &keys, asked.about, Verdict::Approve).await.during(&doing)?;
         let (yes, needs) = (asked.yes.iter().chain([&own]), asked.needs);
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
@@ -359,7 +352,7 @@ fn nobody(doing: &str) -> Failure {
     Failure::failed(doing, "no such machine waits").exit(Exit::Refused).hint("see who does: freehold node waiting")
 }
 
-fn unclear(doing: &str, several: &[Waiting]) -> Failure {
+fn unclear(doing: &str, several: &[WaitingClaim]) -> Failure {
     let each: Vec<_> = several
         .iter()
         .map(|one| {
@@ -383,7 +376,7 @@ fn rivals(doing: &str, several: &[CutOff]) -> Failure {
 }
 
 /// What a person looks at. Whose word each thing is stands beside it.
-fn in_words(one: &Waiting) -> String {
+fn in_words(one: &WaitingClaim) -> String {
     let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(" ") };
     let key = one.claim.node_key.digest().to_string();
     let mut lines = vec![

@@ -10,13 +10,11 @@ use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::NodeName;
 use ledger::views::NodeView;
-use operate::publish::watch::Receipts;
 use operate::session::reports::Heard;
-use operate::session::{maps, reports};
+use operate::session::{Session, maps, reports};
 use org::report::{Applied, Report};
 use org::state::Standing;
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::{or_dash, table};
@@ -25,8 +23,8 @@ use crate::commands::invite::reused;
 use crate::commands::node::replace::{Replace, evidence};
 use crate::commands::node::user::people_on;
 use crate::home::{Common, During};
-use crate::waiting::{Left, foretell, leave, told};
-use crate::watching::{self, Wait};
+use crate::waiting::Consent;
+use crate::watching::{Revoked, Wait};
 
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
@@ -233,13 +231,8 @@ pub struct Revoke {
 #[derive(Serialize)]
 struct RevokedTold {
     name: String,
-    revoked: bool,
-    head: u64,
-    /// Nodes that have the revocation on their disk, by their own signed word, and those that have not said so.
-    confirmed: Vec<NodeName>,
-    waiting_for: Vec<NodeName>,
     #[serde(flatten)]
-    pending: Left,
+    revoked: Revoked,
 }
 
 impl Revoke {
@@ -268,24 +261,13 @@ impl Revoke {
                 eprintln!("  {person}");
             }
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(operate::node::draft_revocation(session, &node, now)?.roll)
-        })
-        .await;
-        confirm(self.yes, &doing, "Revoke it?")?;
-        let made = operate::node::revoke(&mut session, &keys, &node).await.during(&doing)?;
-        let pending = leave(common, &doing, &session.known, &made)?;
-        let head = made.what.version;
-        let receipts = watching::receipts(&mut session, head, pending.waiting().is_none(), &self.wait).await;
-        let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
-        let Receipts { confirmed, waiting } = receipts.clone();
-        let (name, revoked) = (node.name.to_string(), pending.waiting().is_none());
-        let result = RevokedTold { name, revoked, head, confirmed, waiting_for: waiting, pending };
-        show(common.json, &result, || {
-            told(result.pending.waiting(), || {
-                format!("revoked `{}` (head {head})\n{}", node.name, receipts.in_words(head))
-            })
-        });
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Revoke it?" };
+        let draft = |session: &Session, now| Ok(operate::node::draft_revocation(session, &node, now)?.roll);
+        let sign = async |session: &mut Session| operate::node::revoke(session, &keys, &node).await;
+        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+        let revoked = Revoked::look(&mut session, head.version, pending, &self.wait).await?;
+        let result = RevokedTold { name: node.name.to_string(), revoked };
+        show(common.json, &result, || result.revoked.in_words(&format!("`{}`", node.name)));
         Ok(())
     }
 }

@@ -6,17 +6,18 @@ use identity::time::{Seconds, Timestamp};
 use operate::invite::line;
 use operate::invite::line::{JoinLine, Kit};
 use operate::invite::replace::replace;
+use operate::replica::roll::Roll;
+use operate::session::Session;
 use org::enroll::renew::{Conflict, Sighting};
 use org::state::Standing;
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::or_dash;
 
 use crate::handing::{Handed, Handing};
 use crate::home::{Common, During};
-use crate::waiting::{Left, Waiting, foretell, leave, leave_beside};
+use crate::waiting::{Consent, Left, Waiting, leave, leave_beside};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -65,13 +66,12 @@ impl Replace {
             eprintln!("  its key is revoked: every machine that holds it is cut off at once, for good");
             eprintln!("  one machine can then join as `{}` again, with a new key", node.name);
         }
-        if node.state != Standing::Revoked {
-            foretell(common, &mut session, self.yes, |session, now| {
-                Ok(operate::node::draft_revocation(session, &node, now)?.roll)
-            })
-            .await;
-        }
-        confirm(self.yes, &doing, "Replace it?")?;
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Replace it?" };
+        let draft = |session: &Session, now| match node.state {
+            Standing::Revoked => Ok(Roll::default()),
+            _ => Ok(operate::node::draft_revocation(session, &node, now)?.roll),
+        };
+        consent.ask(&mut session, draft).await?;
         let kit = line::kit(&mut session).await.during(&doing)?;
         self.handing.check(kit.is_some(), &doing)?;
         let files = kit.iter().flat_map(Kit::files).collect();

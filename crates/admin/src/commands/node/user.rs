@@ -5,19 +5,19 @@ use identity::principal::{Name, NodeName, Principal};
 use identity::time::Seconds;
 use manifest::fleet::Fleet;
 use operate::invite::line::JoinLine;
-use operate::invite::user::{self, MachineInvite};
+use operate::invite::user::{self, BadUser, MachineInvite, NewUser};
 use operate::node::principal;
 use operate::publish::fleet::FleetFolder;
-use operate::replica::published::Published;
+use operate::replica::published::PublishedMap;
+use operate::session::Session;
 use serde::Serialize;
-use terminal::confirm::confirm;
-use terminal::failure::Failure;
+use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 
 use crate::commands::fleet::check::known;
 use crate::home::{Common, During};
-use crate::waiting::{Left, Waiting, foretell, leave, told};
-use crate::watching::{self, Wait};
+use crate::waiting::{Consent, Left, Waiting, leave};
+use crate::watching::{Revoked, Wait};
 
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
@@ -91,49 +91,18 @@ impl Add {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not add `{}`", self.name);
         let fleet = fleet_here(common);
-        self.check(fleet.as_ref(), &doing)?;
+        let user = NewUser { name: self.name, machine: self.machine, roles: self.roles };
+        user.check(fleet.as_ref()).map_err(|why| bad_user(&doing, &why))?;
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let principal = Principal::user(&session.known.founding.record.name, &self.name);
-        if session.known.head.head.revocations.principals.contains(&principal) {
-            return Err(Failure::refused(
-                &doing,
-                format!("`{principal}` was revoked, and a revoked name never returns"),
-            )
-            .hint("give her another name"));
-        }
-        let declared = fleet.as_ref().is_some_and(|fleet| covers(fleet, &self.machine));
-        let yaml = yaml(&self.name, &self.machine, declared, &self.roles);
-        let made = user::invite_machine(&mut session, &keys, &self.name, &self.machine, self.ttl).await;
+        user.check_name(&session.known).map_err(|why| bad_user(&doing, &why))?;
+        let made = user::invite_machine(&mut session, &keys, &user.name, &user.machine, self.ttl).await;
         let (mut invite, mut pending) = (None, Left::default());
         if let Some(made) = made.during(&doing)? {
             pending = leave(common, &doing, &session.known, &made)?;
-            invite = Some(InviteTold::of(&made.what, &self.machine));
+            invite = Some(InviteTold::of(&made.what, &user.machine));
         }
-        let added = Added { yaml, invite, pending };
-        show(common.json, &added, || in_words(&added, &self.machine));
-        Ok(())
-    }
-
-    /// What the fleet that lies here would not take.
-    fn check(&self, fleet: Option<&Fleet>, doing: &str) -> Result<(), Failure> {
-        if self.name.as_str() == self.machine.as_str() {
-            return Err(Failure::usage(doing, "a user and a node cannot have one name"));
-        }
-        let Some(fleet) = fleet else {
-            return Ok(());
-        };
-        if fleet.users.contains_key(&self.name) {
-            return Err(Failure::refused(doing, format!("the fleet has a user `{}` already", self.name)));
-        }
-        if let Some(role) = self.roles.iter().find(|role| !fleet.roles.contains_key(role)) {
-            let roles: Vec<_> = fleet.roles.keys().map(ToString::to_string).collect();
-            let hint = if roles.is_empty() {
-                "it declares no roles: add one under `roles:`".to_owned()
-            } else {
-                format!("it has: {}", roles.join(", "))
-            };
-            return Err(Failure::refused(doing, format!("the fleet has no role `{role}`")).hint(hint));
-        }
+        let added = Added { yaml: user.yaml(fleet.as_ref()), invite, pending };
+        show(common.json, &added, || in_words(&added, &user.machine));
         Ok(())
     }
 }
@@ -144,16 +113,16 @@ fn fleet_here(common: &Common) -> Option<Fleet> {
     Some(fleet)
 }
 
-fn covers(fleet: &Fleet, node: &NodeName) -> bool {
-    let in_class = fleet.classes.values().any(|class| class.names.iter().any(|glob| glob.matches(node.as_str())));
-    fleet.nodes.contains_key(node) || in_class
-}
-
-fn yaml(name: &Name, node: &NodeName, declared: bool, roles: &[Name]) -> String {
-    let nodes = if declared { String::new() } else { format!("nodes:\n  {node}:\n") };
-    let roles: Vec<_> = roles.iter().map(ToString::to_string).collect();
-    let roles = if roles.is_empty() { String::new() } else { format!("    roles: [{}]\n", roles.join(", ")) };
-    format!("{nodes}users:\n  {name}:\n{roles}    nodes: {node}\n")
+fn bad_user(doing: &str, why: &BadUser) -> Failure {
+    let failure = Failure::new(doing, why);
+    let failure = match why {
+        BadUser::NamedLikeMachine => failure.exit(Exit::Usage),
+        BadUser::Declared(_) | BadUser::NoRole { .. } | BadUser::Revoked(_) => failure.exit(Exit::Refused),
+    };
+    match why.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 fn in_words(added: &Added, machine: &NodeName) -> String {
@@ -188,12 +157,8 @@ pub struct Revoke {
 #[derive(Serialize)]
 struct RevokedTold {
     principal: String,
-    revoked: bool,
-    head: u64,
-    confirmed: Vec<String>,
-    waiting_for: Vec<String>,
     #[serde(flatten)]
-    pending: Left,
+    revoked: Revoked,
 }
 
 impl Revoke {
@@ -213,36 +178,19 @@ impl Revoke {
             eprintln!("  NOT revoked: the machines that she uses. They stay members: freehold node revoke NAME");
             eprintln!("  NOT changed: the fleet. Take her out of it, and publish.");
         }
-        foretell(common, &mut session, self.yes, |session, now| {
-            Ok(principal::draft_revocation(session, &principal, now)?.roll)
-        })
-        .await;
-        confirm(self.yes, &doing, "Revoke her?")?;
-        let made = principal::revoke(&mut session, &keys, &principal).await.during(&doing)?;
-        let pending = leave(common, &doing, &session.known, &made)?;
-        let head = made.what.version;
-        let receipts = watching::receipts(&mut session, head, pending.waiting().is_none(), &self.wait).await;
-        let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
-        let names = |names: &[NodeName]| names.iter().map(ToString::to_string).collect();
-        let result = RevokedTold {
-            principal: principal.to_string(),
-            revoked: pending.waiting().is_none(),
-            head,
-            confirmed: names(&receipts.confirmed),
-            waiting_for: names(&receipts.waiting),
-            pending,
-        };
-        show(common.json, &result, || {
-            told(result.pending.waiting(), || {
-                format!("revoked `{principal}` (head {head})\n{}", receipts.in_words(head))
-            })
-        });
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Revoke her?" };
+        let draft = |session: &Session, now| Ok(principal::draft_revocation(session, &principal, now)?.roll);
+        let sign = async |session: &mut Session| principal::revoke(session, &keys, &principal).await;
+        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+        let revoked = Revoked::look(&mut session, head.version, pending, &self.wait).await?;
+        let result = RevokedTold { principal: principal.to_string(), revoked };
+        show(common.json, &result, || result.revoked.in_words(&format!("`{principal}`")));
         Ok(())
     }
 }
 
 /// Who else a node speaks for, and where each of them is, too.
-pub fn people_on(published: &Published, node: &NodeName) -> Vec<String> {
+pub fn people_on(published: &PublishedMap, node: &NodeName) -> Vec<String> {
     let words = |user: &Name| {
         let homes = published.homes_of(user);
         let elsewhere: Vec<_> = homes.into_iter().filter(|home| *home != format!("`{node}`")).collect();

@@ -22,6 +22,7 @@ use operate::folder::{Memory, OperatorFolder};
 use operate::key;
 use operate::key::token as hardware;
 use operate::key::token::uri::TokenUri;
+use operate::session::Session;
 use operate::signer;
 use operate::signer::describe::quorum_changes;
 use operate::signer::over::Ending;
@@ -29,7 +30,6 @@ use operate::signer::over::ends_with;
 use operate::signer::{Change, changed};
 use operate::trust::adopted::bounded;
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 use wire::known::Known;
@@ -38,7 +38,7 @@ use list::List;
 use settle::Settle;
 
 use crate::home::{Common, During};
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Consent, Left, told};
 
 #[derive(Debug, Subcommand)]
 pub enum SignerCommand {
@@ -374,15 +374,12 @@ async fn change(common: &Common, doing: &str, change: &Change, terms: &Terms) ->
         }
         tell_ends(&ends);
     }
-    foretell(common, &mut session, terms.yes, |session, now| {
-        Ok(signer::draft(session, change, terms.threshold, now)?.roll())
-    })
-    .await;
-    confirm(terms.yes, doing, "Sign the new set?")?;
-    let made = signer::change(&mut session, &keys, change, terms.threshold).await.during(doing)?;
-    let pending = leave(common, doing, &session.known, &made)?;
-    let signers = made.what.signers().iter().map(|signer| signer.name.to_string()).collect();
-    let result = Changed { version: now.version + 1, threshold: made.what.threshold(), signers, ends, pending };
+    let consent = Consent { common, doing, yes: terms.yes, question: "Sign the new set?" };
+    let draft = |session: &Session, now| Ok(signer::draft(session, change, terms.threshold, now)?.roll());
+    let sign = async |session: &mut Session| signer::change(session, &keys, change, terms.threshold).await;
+    let (quorum, pending) = consent.sign(&mut session, draft, sign).await?;
+    let signers = quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
+    let result = Changed { version: now.version + 1, threshold: quorum.threshold(), signers, ends, pending };
     show(common.json, &result, || {
         told(result.pending.waiting(), || {
             let (k, n) = (result.threshold, result.signers.len());

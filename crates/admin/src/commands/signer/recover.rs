@@ -15,24 +15,23 @@ use ledger::store::Ledger;
 use operate::folder::OperatorFolder;
 use operate::folder::card::{self, Card};
 use operate::replica::roll::names;
+use operate::session::Session;
 use operate::signer;
 use operate::signer::Change;
-use operate::signer::recover;
-use org::ledger::signers::Stance;
+use operate::signer::recover::{self, Begun};
 use org::ledger::step::SignerStep;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
+use wire::known::Known;
 use wire::known::freeze::Freeze;
-use wire::known::{BadKnowledge, Known};
 use zeroize::Zeroizing;
 
 use crate::commands::signer::find_or_make_key;
 use crate::found::recovery;
 use crate::home::{Common, During};
-use crate::local::AnyDesk;
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Consent, Left, leave, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -106,9 +105,10 @@ impl Recover {
         }
         let (folder, known) = self.home(common, doing)?;
         let mut desk = common.recovering_desk(&known.founding.record.name, doing).await?;
-        let known = learn(&desk, &folder, known, doing).await?;
-        let (recovery, set) = match own_recovery(&folder, &known) {
-            Some((_, set)) if self.signer.as_ref().is_some_and(|name| set.quorum.key_of(name).is_none()) => {
+        let newest = desk.newest(&known).await;
+        let known = recover::learn(&folder, known, newest).during(doing)?;
+        let Begun { recovery, set } = match recover::begun_here(&folder, &known) {
+            Some(Begun { set, .. }) if self.signer.as_ref().is_some_and(|name| set.quorum.key_of(name).is_none()) => {
                 let why = format!("a recovery for {} was begun from this home already", names_of(&set).join(", "));
                 return Err(Failure::refused(doing, why).hint("go on with that one: freehold recover"));
             }
@@ -153,19 +153,11 @@ impl Recover {
     }
 
     /// The new set, signed by the phrases.
-    fn begin(
-        &self,
-        common: &Common,
-        folder: &OperatorFolder,
-        known: &Known,
-        doing: &str,
-    ) -> Result<(Envelope, SignerSet), Failure> {
+    fn begin(&self, common: &Common, folder: &OperatorFolder, known: &Known, doing: &str) -> Result<Begun, Failure> {
         let name = self.signer.clone().ok_or_else(|| {
             Failure::usage(doing, "the new signer needs a name").hint("freehold recover --signer NAME")
         })?;
-        let sets = known.signer_sets().into_iter().chain(known.rivals(clock::now()));
-        let taken = sets.into_iter().any(|set| set.quorum.key_of(&name).is_some());
-        if taken {
+        if recover::is_taken(known, &name) {
             return Err(Failure::refused(
                 doing,
                 format!("`{name}` was a signer before: a name stands for one key for ever"),
@@ -181,13 +173,7 @@ impl Recover {
         let mut signers = vec![Signer { name, key }];
         signers.extend(self.others.iter().cloned());
         let quorum = Quorum::new(self.threshold, signers).during(doing)?;
-        let recovery = recover::draft(known, quorum, &phrases, clock::now()).during(doing)?;
-        let noticed = known.notice(&recovery, clock::now());
-        if let Some(noticed) = noticed {
-            keep(folder, noticed, doing)?;
-        }
-        let step = SignerStep::read(known.org(), &recovery).during(doing)?;
-        Ok((recovery, step.to))
+        recover::sign(folder, known, quorum, &phrases).during(doing)
     }
 
     fn names(&self, name: &SignerName) -> String {
@@ -236,12 +222,14 @@ impl Recover {
     async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
         let (mut session, keys) = common.signing_session_with_all(doing).await?;
         let mut taken_over = Vec::new();
-        foretell(common, &mut session, self.yes, |session, now| {
+        let first = |session: &Session, now| {
             let (next, machines) = recover::draft_first(session, now)?;
             taken_over = machines;
             Ok(next.roll)
-        })
-        .await;
+        };
+        if !self.yes {
+            session.foretell(first).await;
+        }
         if !taken_over.is_empty() && !common.json {
             eprintln!("They take over what the lost signers let in since their last head: {}", names(&taken_over));
         }
@@ -289,38 +277,8 @@ fn foretell_begin(known: &Known, names: &str) {
     eprintln!("Every machine and operator is told. It takes effect in {delay}, unless the signers stop it.");
 }
 
-/// A card may be old: the recovery names the newest head and follows the newest signers that the gateway shows.
-async fn learn(desk: &AnyDesk, folder: &OperatorFolder, known: Known, doing: &str) -> Result<Known, Failure> {
-    let newest = match desk.newest(&known).await {
-        // What waits here is what is being finished.
-        Err(BadKnowledge::RecoveryWaits { .. }) => return Ok(known),
-        // This is what it is for.
-        Err(why @ BadKnowledge::Frozen { .. }) => known.heed(&why, clock::now()).unwrap_or_else(|| known.clone()),
-        newest => newest.during(doing)?,
-    };
-    if newest.says_more_than(&known) { keep(folder, newest, doing) } else { Ok(newest) }
-}
-
-fn keep(folder: &OperatorFolder, known: Known, doing: &str) -> Result<Known, Failure> {
-    let locked = folder.lock_files().during(doing)?;
-    folder.keep_known(known, &locked).during(doing)
-}
-
 fn names_of(set: &SignerSet) -> Vec<String> {
     set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect()
-}
-
-/// A recovery that this home began, and whose new signer's key is here.
-fn own_recovery(folder: &OperatorFolder, known: &Known) -> Option<(Envelope, SignerSet)> {
-    let here = folder.signers_here();
-    known.recoveries().find_map(|seen| {
-        let set = match known.stance_of(seen.step.digest(), clock::now()) {
-            Stance::Taken | Stance::Waits { .. } => known.step(seen.step.digest())?.to.clone(),
-            Stance::NotTaken => return None,
-        };
-        let own = set.quorum.signers().iter().any(|signer| here.contains(&signer.name));
-        own.then_some((seen.step, set))
-    })
 }
 
 fn tell_waiting(common: &Common, recovery: &Envelope, set: &SignerSet, due_at: Timestamp) {
@@ -372,16 +330,15 @@ async fn cancel(common: &Common, yes: bool) -> Result<(), Failure> {
     if session.known.alarms().is_empty() {
         return Err(Failure::refused(doing, "no recovery waits"));
     }
-    foretell(common, &mut session, yes, |session, now| Ok(signer::draft(session, &Change::Keep, None, now)?.roll()))
-        .await;
-    confirm(yes, doing, "Stop it? The signers stay as they are.")?;
-    let made = signer::change(&mut session, &keys, &Change::Keep, None).await.during(doing)?;
-    let pending = leave(common, doing, &session.known, &made)?;
+    let consent = Consent { common, doing, yes, question: "Stop it? The signers stay as they are." };
+    let draft = |session: &Session, now| Ok(signer::draft(session, &Change::Keep, None, now)?.roll());
+    let sign = async |session: &mut Session| signer::change(session, &keys, &Change::Keep, None).await;
+    let (quorum, pending) = consent.sign(&mut session, draft, sign).await?;
     let result = Told {
         state: if pending.waiting().is_some() { "pending" } else { "cancelled" },
         due_at: None,
-        signers: made.what.signers().iter().map(|signer| signer.name.to_string()).collect(),
-        threshold: made.what.threshold(),
+        signers: quorum.signers().iter().map(|signer| signer.name.to_string()).collect(),
+        threshold: quorum.threshold(),
         head: Some(session.known.head.head.version),
         taken_over: Vec::new(),
         pending,

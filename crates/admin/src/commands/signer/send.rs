@@ -7,6 +7,8 @@ use identity::head::Cause;
 use identity::principal::NodeName;
 use identity::time::Seconds;
 use operate::pending::Pending;
+use operate::publish::watch::Receipts;
+use operate::publish::watch::follow::Fates;
 use operate::signer::describe;
 use operate::signer::send::send;
 use serde::Serialize;
@@ -14,7 +16,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::home::{Common, During, failure};
-use crate::watching::{self, Fates, NodeTold, Wait};
+use crate::watching::{self, NodeTold, Wait};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -66,14 +68,15 @@ impl Send {
                 .hint("see what is missing: freehold sign --show FILE; if things moved on, make it anew")
         })?;
         let fates = if cause.as_ref().is_some_and(publishes) && !self.no_wait {
-            let followed = watching::follow(&mut session, self.wait, common.json).await;
+            let followed = watching::watch_in_force(&mut session, self.wait, common.json).await;
             followed.during("it is published, but could not be watched")?
         } else {
             Fates::new()
         };
         let version = session.known.head.head.version;
         let followed = cause.as_ref().is_some_and(revokes) && !self.no_wait;
-        let receipts = watching::receipts(&mut session, version, followed, &Wait::of(self.wait)).await;
+        let wait = Wait::of(self.wait);
+        let receipts = if followed { wait.receipts(&mut session, version).await } else { Ok(Receipts::default()) };
         let receipts = receipts.during("it is sent, but who knows it could not be read")?;
         let (confirmed, waiting_for) = (receipts.confirmed.clone(), receipts.waiting.clone());
         let told = Told { sent: true, does, head: version, nodes: NodeTold::all(&fates), confirmed, waiting_for };

@@ -2,17 +2,17 @@
 
 use clap::Args;
 use identity::principal::SignerName;
+use operate::session::Session;
 use operate::signer::over::{Ending, ends_with};
 use operate::signer::settle::{Rival, SettleTerms, Settling, first_head, settle, settling};
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 use wire::known::freeze::names;
 
 use super::tell_ends;
 use crate::home::{Common, During};
-use crate::waiting::{Left, foretell, leave, told};
+use crate::waiting::{Consent, Left, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -91,11 +91,11 @@ impl Settle {
             eprintln!("{}", in_words(&shown));
             tell_ends(&ends);
         }
-        foretell(common, &mut session, self.yes, |session, now| Ok(first_head(session, &shown, now)?.roll)).await;
-        confirm(self.yes, doing, "Sign this set, in place of all of them?")?;
-        let made = settle(&mut session, &keys, &terms, &shown).await.during(doing)?;
-        let pending = leave(common, doing, &session.known, &made)?;
-        let result = Settled::of(&shown, made.what, ends, pending);
+        let consent = Consent { common, doing, yes: self.yes, question: "Sign this set, in place of all of them?" };
+        let draft = |session: &Session, now| Ok(first_head(session, &shown, now)?.roll);
+        let sign = async |session: &mut Session| settle(session, &keys, &terms, &shown).await;
+        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+        let result = Settled::of(&shown, head, ends, pending);
         show(common.json, &result, || {
             told(result.pending.waiting(), || {
                 let (k, n) = (result.threshold, result.signers.len());

@@ -8,7 +8,7 @@ use identity::head::{TrustLine, TrustState};
 use identity::id::{Digest, Fingerprint};
 use identity::time::Seconds;
 use identity::trust::{self, BadStep, TrustStep};
-use operate::session::Unturned;
+use operate::session::TrustError;
 use operate::trust::adopted::bounded;
 use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, DependentKind, Outcome, Scene, TrustVersion};
@@ -213,7 +213,7 @@ impl PlanStep {
             }
             Self::Activate { grace, .. } => {
                 let staged = trust::staged(lines, domain).map(|line| line.version);
-                let version = staged.ok_or_else(|| failure(doing, &Unturned::NothingStaged(domain.word())))?;
+                let version = staged.ok_or_else(|| failure(doing, &TrustError::NothingStaged(domain.word())))?;
                 (TrustStep::Activate { version, grace: *grace }, None)
             }
             Self::Rollback { .. } => {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain, OutsideRoot};
 use identity::principal::{Host, NodeName};
-use operate::session::Unturned;
+use operate::session::TrustError;
 use operate::trust::outside::OutsideWish;
 use operate::trust::step;
 use operate::trust::{issuers, outside};
@@ -15,7 +15,7 @@ use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::home::{Common, During, failure};
-use crate::rooting::next_root;
+use crate::root_keys::RootKeys;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -69,7 +69,8 @@ impl Publish {
             let without: BTreeSet<NodeName> = self.without.into_iter().collect();
             let left_out = issuers::check_without(&mut session, &without, T::DOMAIN).await;
             left_out.during(&doing)?;
-            let root = next_root::<T>(common, &mut session, self.roots, &doing).await?;
+            let roots = RootKeys::new(common, &session, self.roots);
+            let root = roots.next::<T>(&mut session, &doing).await?;
             step::publish(&mut session, &keys, &root, &without).await
         };
         let made = made.during(&doing)?;
@@ -92,7 +93,7 @@ impl Publish {
             return Ok(None);
         }
         if self.domain == DomainWord::Identity {
-            return Err(failure(doing, &Unturned::OutsideIdentity));
+            return Err(failure(doing, &TrustError::OutsideIdentity));
         }
         let read = |file: &PathBuf| match std::fs::read_to_string(file) {
             Ok(pem) => Ok(OutsideRoot { hosts: self.hosts.clone(), pem }),

@@ -2,17 +2,17 @@
 
 use clap::Args;
 use identity::id::Fingerprint;
+use operate::session::Session;
 use operate::trust::dependents::look;
 use operate::trust::dependents::{self, Break, WaiveOutcome};
 use operate::trust::retire::{RetireWish, draft, retire};
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use super::plan::{Planned, VersionWords, cures};
 use crate::home::{Common, During};
-use crate::waiting::{self, Left, foretell, leave};
+use crate::waiting::{self, Consent, Left};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -76,11 +76,11 @@ impl Retire {
         if !self.yes {
             eprintln!("{}\n", ground::plain::plain(&planned.in_words()));
         }
-        foretell(common, &mut session, self.yes, |session, now| Ok(draft(session, &scene, &wish, now)?.roll())).await;
-        confirm(self.yes, doing, &format!("Trust version {version} of `{}` no more, for good?", domain.word()))?;
-        let made = retire(&mut session, &keys, &wish).await.during(doing)?;
-        let pending = leave(common, doing, &session.known, &made)?;
-        let (head, waived) = made.what;
+        let question = format!("Trust version {version} of `{}` no more, for good?", domain.word());
+        let consent = Consent { common, doing, yes: self.yes, question: &question };
+        let draft = |session: &Session, now| Ok(draft(session, &scene, &wish, now)?.roll());
+        let sign = async |session: &mut Session| retire(session, &keys, &wish).await;
+        let ((head, waived), pending) = consent.sign(&mut session, draft, sign).await?;
         let (domain, head) = (domain.word(), head.version);
         let told = Retired { domain, trust_bundle_version: version, head, roots_gone: outcome.going, waived, pending };
         show(common.json, &told, || {

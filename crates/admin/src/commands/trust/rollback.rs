@@ -3,7 +3,7 @@
 use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::time::Seconds;
-use operate::trust::step;
+use operate::trust::step::{self, Turned};
 use terminal::failure::Failure;
 use terminal::show::show;
 
@@ -39,19 +39,22 @@ impl Rollback {
         let (mut session, keys) = common.signing_session(&doing).await?;
         let made = step::roll_back::<T>(&mut session, &keys, self.grace).await.during(&doing)?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;
-        show(common.json, &told, || told.in_words(|| in_words(&told)));
+        show(common.json, &told, || told.in_words(|| in_words(&made.what)));
         Ok(())
     }
 }
 
-pub fn in_words(told: &TurnTold) -> String {
-    let reverts = told.reverts.unwrap_or_default();
-    let gone = match told.grace {
+pub fn in_words(turned: &Turned) -> String {
+    let reverts = turned.reverts.unwrap_or_default();
+    let gone = match turned.grace {
         Some(grace) => format!("version {reverts} is trusted beside it until {}", grace.until),
         None => format!("version {reverts} is trusted no more"),
     };
     format!(
         "version {} of `{}` is in use (head {}): the former roots {}\n{gone}",
-        told.trust_bundle_version, told.domain, told.head, told.sha256_fingerprint
+        turned.version,
+        turned.domain.word(),
+        turned.head,
+        turned.roots
     )
 }

@@ -16,7 +16,7 @@ const REASONS: usize = 10;
 
 /// One way by which somebody is let in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Way {
+pub struct WayIn {
     pub from: NodeName,
     pub to: NodeName,
     pub row: Caller,
@@ -26,7 +26,7 @@ pub struct Way {
 /// Every way that leads there, or what stands against it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
-    pub ways: Vec<Way>,
+    pub ways: Vec<WayIn>,
     pub against: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn judge(state: &State, table: Option<&Table>, question: &Question, a
     for to in &servers {
         for from in &callers {
             let rows = table.rows(to, &question.what, &question.who, from);
-            ways.extend(rows.into_iter().map(|row| Way {
+            ways.extend(rows.into_iter().map(|row| WayIn {
                 words: format!("from `{from}` to `{}` on `{to}`, by the row \"{row}\"", question.what),
                 from: from.clone(),
                 to: to.clone(),

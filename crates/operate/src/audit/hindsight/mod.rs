@@ -12,7 +12,7 @@ use identity::members::{ClassLeaf, ClassLeaves};
 use identity::principal::{Author, Name, NodeName, Principal, PrincipalKind, SignerName};
 use identity::signers::Signer;
 use identity::time::Timestamp;
-use judge::{Judgement, Way, judge};
+use judge::{Judgement, WayIn, judge};
 use manifest::stored::BadManifest;
 use manifest::table::Table;
 use org::audit;
@@ -24,7 +24,7 @@ use org::state::State;
 use question::{Asked, BadQuestion, Names, Question};
 use serde::Serialize;
 
-use crate::replica::published::Published;
+use crate::replica::published::PublishedMap;
 use crate::session::fold::entries;
 use crate::session::maps::published_as;
 use crate::session::{OperateError, Session};
@@ -59,7 +59,7 @@ pub struct Hindsight {
     pub from: Option<NodeName>,
     pub what: Name,
     pub allowed: bool,
-    pub ways: Vec<Way>,
+    pub ways: Vec<WayIn>,
     /// What stands against it, if it was not allowed.
     pub against: Vec<String>,
     /// Where the answer last became this one, and where it became another.
@@ -126,7 +126,7 @@ struct Read {
 }
 
 impl Read {
-    fn of(published: &Published) -> Result<Self, BadManifest> {
+    fn of(published: &PublishedMap) -> Result<Self, BadManifest> {
         let table = Table::read(&published.leaves, &published.manifests)?;
         let leaves = published.nodes().map(|leaf| (leaf.name.clone(), leaf.clone())).collect();
         let classes = ClassLeaves::of(&published.leaves).all().cloned().collect();

@@ -15,7 +15,7 @@ use identity::time::Seconds;
 
 use crate::key::agent::meant::{NotMeant, Purpose};
 use crate::key::agent::place::{AgentPlace, NoPlace};
-use crate::key::agent::words::{Given, HeldKey, KeyAgentAnswer, KeyAgentStatus, MAX_LINE, Request};
+use crate::key::agent::words::{Given, HeldKey, KeyAgentAnswer, KeyAgentRequest, KeyAgentStatus, MAX_LINE};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -51,7 +51,7 @@ pub const RUNS: &str = "another runs";
 
 /// What the running agent holds; nothing if none runs.
 pub fn status(place: &AgentPlace) -> Result<Option<KeyAgentStatus>, AgentError> {
-    match ask(place, &Request::Status) {
+    match ask(place, &KeyAgentRequest::Status) {
         Ok(KeyAgentAnswer::Status(status)) => Ok(Some(status)),
         Ok(_) => Err(AgentError::OtherAnswer),
         Err(AgentError::NotThere) => Ok(None),
@@ -67,7 +67,7 @@ pub fn hold(
     seconds: Seconds,
 ) -> Result<KeyAgentStatus, AgentError> {
     place.make()?;
-    let request = Request::Hold { keys, seconds };
+    let request = KeyAgentRequest::Hold { keys, seconds };
     for _ in 0..TRIES {
         match ask(place, &request) {
             Ok(KeyAgentAnswer::Status(status)) => return Ok(status),
@@ -83,7 +83,7 @@ pub fn hold(
 
 /// Makes the agent forget and end; false if none ran. What a killed one left is removed.
 pub fn lock(place: &AgentPlace) -> Result<bool, AgentError> {
-    match ask(place, &Request::Lock) {
+    match ask(place, &KeyAgentRequest::Lock) {
         Ok(KeyAgentAnswer::Locked) => {
             // It is locked when it has ended.
             drop(Lock::wait(&place.lock())?);
@@ -127,7 +127,7 @@ impl Sign for AgentKey {
             BadKey::NotSigned(format!("the key of `{}` was unlocked, but did not sign: {why}", self.signer))
         };
         let purpose = Purpose::of(message).ok_or(NotMeant::OtherBytes).map_err(|why| not_signed(&why))?;
-        let request = Request::Sign { key: self.public, purpose, message: Bytes(message.to_vec()) };
+        let request = KeyAgentRequest::Sign { key: self.public, purpose, message: Bytes(message.to_vec()) };
         match ask(&self.place, &request) {
             Ok(KeyAgentAnswer::Signature(signature)) => {
                 self.public.verify(message, &signature.0).map_err(|why| not_signed(&why))?;
@@ -140,7 +140,7 @@ impl Sign for AgentKey {
     }
 }
 
-fn ask(place: &AgentPlace, request: &Request) -> Result<KeyAgentAnswer, AgentError> {
+fn ask(place: &AgentPlace, request: &KeyAgentRequest) -> Result<KeyAgentAnswer, AgentError> {
     use rustix::net::sockopt::socket_peercred;
     let socket = place.socket();
     if !place.folder().exists() {
@@ -157,8 +157,8 @@ fn ask(place: &AgentPlace, request: &Request) -> Result<KeyAgentAnswer, AgentErr
     }
     let line = secret::to_line(request).map_err(|_| AgentError::OtherAnswer)?;
     let patience = match request {
-        Request::Status | Request::Lock => MOMENTS,
-        Request::Hold { .. } | Request::Sign { .. } => PATIENCE,
+        KeyAgentRequest::Status | KeyAgentRequest::Lock => MOMENTS,
+        KeyAgentRequest::Hold { .. } | KeyAgentRequest::Sign { .. } => PATIENCE,
     };
     let mut told = Vec::new();
     let mut exchange = || -> io::Result<()> {

@@ -24,7 +24,7 @@ use crate::key::agent::memory::{PagedKey, harden};
 use crate::key::agent::place::{AgentPlace, NoPlace};
 use crate::key::agent::rest::{KeyHold, Reading, judge};
 use crate::key::agent::words::{
-    Given, HeldIn, HeldKey, KeyAgentAnswer, KeyAgentStatus, LONGEST, MAX_LINE, Material, Request,
+    Given, HeldIn, HeldKey, KeyAgentAnswer, KeyAgentRequest, KeyAgentStatus, LONGEST, MAX_LINE, Material,
 };
 use crate::key::token::TokenKey;
 
@@ -197,12 +197,12 @@ impl Holder {
         keys.ended = true;
     }
 
-    fn answer(&self, request: Request) -> KeyAgentAnswer {
+    fn answer(&self, request: KeyAgentRequest) -> KeyAgentAnswer {
         match request {
-            Request::Status => self.status(),
-            Request::Hold { keys, seconds } => self.hold(keys, seconds),
-            Request::Sign { key, purpose, message } => self.sign(key, purpose, &message.0),
-            Request::Lock => {
+            KeyAgentRequest::Status => self.status(),
+            KeyAgentRequest::Hold { keys, seconds } => self.hold(keys, seconds),
+            KeyAgentRequest::Sign { key, purpose, message } => self.sign(key, purpose, &message.0),
+            KeyAgentRequest::Lock => {
                 self.forget();
                 KeyAgentAnswer::Locked
             }

@@ -18,7 +18,7 @@ pub const LONGEST: Seconds = Seconds::HOUR.times(12);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
+pub enum KeyAgentRequest {
     Status,
     /// Hold these keys for so long.
     Hold {

@@ -1,5 +1,7 @@
 //! How a published head fares: what each node has made of it, judged from its own signed reports.
 
+pub mod follow;
+
 use std::collections::BTreeMap;
 
 use identity::id::Digest;
@@ -22,7 +24,7 @@ const MARGIN: Seconds = Seconds(15);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
-pub enum Fate {
+pub enum NodeFate {
     /// It has not said that it has the head.
     NotReached,
     /// Seen so long ago that it is not waited for.
@@ -43,7 +45,7 @@ pub enum Fate {
     },
 }
 
-impl Fate {
+impl NodeFate {
     /// Nothing more is to be expected.
     pub const fn is_settled(&self) -> bool {
         matches!(self, Self::Confirmed | Self::RolledBack { .. } | Self::Refused { .. })
@@ -95,24 +97,24 @@ impl Watch {
         self.reports.extend(reports);
     }
 
-    pub fn fates(&self, now: Timestamp) -> BTreeMap<&NodeName, Fate> {
+    pub fn fates(&self, now: Timestamp) -> BTreeMap<&NodeName, NodeFate> {
         self.leaves.iter().map(|(name, leaf)| (name, self.fate(name, *leaf, now))).collect()
     }
 
-    fn fate(&self, name: &NodeName, expected: Expected, now: Timestamp) -> Fate {
+    fn fate(&self, name: &NodeName, expected: Expected, now: Timestamp) -> NodeFate {
         match self.reports.get(&expected.key).filter(|heard| heard.report.node == *name) {
             Some(heard) => match judge(&heard.report, self.head, self.since, expected.manifest) {
-                Fate::NotReached => self.unreached(name, Some(heard.received_at), now),
+                NodeFate::NotReached => self.unreached(name, Some(heard.received_at), now),
                 told => told,
             },
             None => self.unreached(name, None, now),
         }
     }
 
-    fn unreached(&self, name: &NodeName, heard_at: Option<Timestamp>, now: Timestamp) -> Fate {
+    fn unreached(&self, name: &NodeName, heard_at: Option<Timestamp>, now: Timestamp) -> NodeFate {
         let seen = self.last_seen.get(name).copied().max(heard_at);
         let was_there = seen.is_some_and(|seen| seen + ABSENT >= self.since);
-        if was_there && now < self.since + TO_HEAR { Fate::NotReached } else { Fate::Offline }
+        if was_there && now < self.since + TO_HEAR { NodeFate::NotReached } else { NodeFate::Offline }
     }
 
     /// Nothing more is to be waited for: everybody has settled, is offline, or is long past its deadline.
@@ -120,37 +122,37 @@ impl Watch {
         let to_take_in = self.since + TO_HEAR.times(2);
         let last_deadline = to_take_in + self.longest_trial;
         self.fates(now).values().all(|fate| match fate {
-            Fate::Offline => true,
+            NodeFate::Offline => true,
             // One that has the head says soon what it makes of it.
-            Fate::Reached => now >= to_take_in,
-            Fate::OnTrial { deadline, .. } => now >= last_deadline.min(*deadline) + MARGIN,
+            NodeFate::Reached => now >= to_take_in,
+            NodeFate::OnTrial { deadline, .. } => now >= last_deadline.min(*deadline) + MARGIN,
             settled => settled.is_settled(),
         })
     }
 }
 
 /// What a node makes of a head in which its manifest is this one, or in which it is to have nothing.
-fn judge(report: &Report, head: u64, since: Timestamp, wanted: Option<Digest>) -> Fate {
+fn judge(report: &Report, head: u64, since: Timestamp, wanted: Option<Digest>) -> NodeFate {
     let refused = report.refused.as_ref().filter(|refused| refused.at >= since);
-    let refused = refused.map(|refused| Fate::Refused { why: refused.why.clone() });
+    let refused = refused.map(|refused| NodeFate::Refused { why: refused.why.clone() });
     if report.head.version < head {
-        return refused.unwrap_or(Fate::NotReached);
+        return refused.unwrap_or(NodeFate::NotReached);
     }
     // One that never had anything stays so.
     if wanted.is_none() && report.applied == Applied::Nothing {
-        return refused.unwrap_or(Fate::Confirmed);
+        return refused.unwrap_or(NodeFate::Confirmed);
     }
     let wanted = wanted.unwrap_or_else(|| Manifest::nothing().digest());
     // One gateway may have lied, and another told the truth since: what became of it says more.
     match &report.applied {
-        Applied::Settled { manifest } if *manifest == wanted => Fate::Confirmed,
+        Applied::Settled { manifest } if *manifest == wanted => NodeFate::Confirmed,
         Applied::OnTrial { manifest, deadline, waits, .. } if *manifest == wanted => {
-            Fate::OnTrial { deadline: *deadline, waits: waits.clone() }
+            NodeFate::OnTrial { deadline: *deadline, waits: waits.clone() }
         }
-        Applied::RolledBack { manifest, why, .. } if *manifest == wanted => Fate::RolledBack { why: why.clone() },
+        Applied::RolledBack { manifest, why, .. } if *manifest == wanted => NodeFate::RolledBack { why: why.clone() },
         // About an earlier manifest, or nothing yet.
         Applied::Nothing | Applied::Settled { .. } | Applied::OnTrial { .. } | Applied::RolledBack { .. } => {
-            refused.unwrap_or(Fate::Reached)
+            refused.unwrap_or(NodeFate::Reached)
         }
     }
 }

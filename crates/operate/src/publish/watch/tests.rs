@@ -45,12 +45,12 @@ impl Scene {
         }
     }
 
-    fn heard(&mut self, report: Report) -> Fate {
+    fn heard(&mut self, report: Report) -> NodeFate {
         self.watch.hear([(report.node_key.digest(), Heard { report, received_at: SINCE })].into());
         self.now(SINCE)
     }
 
-    fn now(&self, now: Timestamp) -> Fate {
+    fn now(&self, now: Timestamp) -> NodeFate {
         self.watch.fates(now).into_values().next().unwrap()
     }
 }
@@ -63,15 +63,15 @@ fn a_report_means_what_the_node_made_of_this_head_and_this_manifest() {
     let on_trial = |manifest| Applied::OnTrial { manifest, previous: None, deadline, waits: Vec::new() };
     let back = |manifest| Applied::RolledBack { manifest, to: None, at: SINCE, why: "check `wiki`".to_owned() };
     for (version, applied, fate) in [
-        (6, Applied::Settled { manifest: wanted }, Fate::NotReached),
-        (7, Applied::Nothing, Fate::Reached),
-        (7, Applied::Settled { manifest: OTHER }, Fate::Reached),
-        (7, on_trial(OTHER), Fate::Reached),
-        (7, on_trial(wanted), Fate::OnTrial { deadline, waits: Vec::new() }),
-        (7, back(OTHER), Fate::Reached),
-        (7, back(wanted), Fate::RolledBack { why: "check `wiki`".to_owned() }),
-        (7, Applied::Settled { manifest: wanted }, Fate::Confirmed),
-        (9, Applied::Settled { manifest: wanted }, Fate::Confirmed),
+        (6, Applied::Settled { manifest: wanted }, NodeFate::NotReached),
+        (7, Applied::Nothing, NodeFate::Reached),
+        (7, Applied::Settled { manifest: OTHER }, NodeFate::Reached),
+        (7, on_trial(OTHER), NodeFate::Reached),
+        (7, on_trial(wanted), NodeFate::OnTrial { deadline, waits: Vec::new() }),
+        (7, back(OTHER), NodeFate::Reached),
+        (7, back(wanted), NodeFate::RolledBack { why: "check `wiki`".to_owned() }),
+        (7, Applied::Settled { manifest: wanted }, NodeFate::Confirmed),
+        (9, Applied::Settled { manifest: wanted }, NodeFate::Confirmed),
     ] {
         let report = scene.report(version, applied.clone());
         assert_eq!(scene.heard(report), fate, "{version} {applied:?}");
@@ -81,7 +81,7 @@ fn a_report_means_what_the_node_made_of_this_head_and_this_manifest() {
     assert!(scene.heard(refusing.clone()).is_bad());
     // What it refused before is about something else.
     refusing.refused = Some(Refused { at: SINCE - Seconds(1), why: "a newer schema".to_owned() });
-    assert_eq!(scene.heard(refusing), Fate::NotReached);
+    assert_eq!(scene.heard(refusing), NodeFate::NotReached);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_key_that_no_leaf_names_says_nothing_about_the_name() {
     let wanted = scene.wanted;
     let mut forged = scene.report(7, Applied::Settled { manifest: wanted });
     forged.node_key = random::p256().unwrap().public();
-    assert_eq!(scene.heard(forged), Fate::NotReached);
+    assert_eq!(scene.heard(forged), NodeFate::NotReached);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn nobody_is_waited_for_for_ever() {
     let mut scene = scene();
     let wanted = scene.wanted;
     assert!(!scene.watch.is_over(SINCE));
-    assert_eq!(scene.now(SINCE + Seconds(60)), Fate::Offline);
+    assert_eq!(scene.now(SINCE + Seconds(60)), NodeFate::Offline);
     assert!(scene.watch.is_over(SINCE + Seconds(60)));
     scene.watch.last_seen.clear();
     assert!(scene.watch.is_over(SINCE), "one that was never seen");

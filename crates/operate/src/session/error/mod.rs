@@ -8,7 +8,7 @@ use identity::envelope::BadEnvelope;
 use identity::id::Digest;
 use identity::principal::NodeName;
 use org::ledger::draft::NotDrafted;
-use trust::Unturned;
+use trust::TrustError;
 use unwise::Unwise;
 use wire::known::BadKnowledge;
 
@@ -59,7 +59,7 @@ pub enum OperateError {
     #[error("the gateway does not have {what} {digest}")]
     NotKept { what: &'static str, digest: Digest },
     #[error(transparent)]
-    Unturned(#[from] Unturned),
+    Trust(#[from] TrustError),
     #[error(transparent)]
     Replica(#[from] ReplicaError),
     #[error(transparent)]

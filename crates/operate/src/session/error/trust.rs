@@ -9,9 +9,11 @@ use identity::trust::BadStep;
 use super::{lines, quoted};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unturned {
+pub enum TrustError {
     #[error(transparent)]
     Step(#[from] BadStep),
+    #[error("nothing is under way")]
+    NothingUnderWay(&'static str),
     #[error("no version of the `{0}` bundle is staged")]
     NothingStaged(&'static str),
     #[error("version {version} has taken version {reverts} back already")]
@@ -66,10 +68,15 @@ pub enum Unturned {
     BundleMissing(Vec<String>),
 }
 
-impl Unturned {
+impl TrustError {
     pub fn hint(&self) -> Option<String> {
         if let Self::Step(BadStep::InGrace { version, domain, .. }) = self {
             return Some(format!("wait for it; or, if you must: freehold trust retire {domain} {version} --early"));
+        }
+        if let Self::NothingUnderWay(domain) = self {
+            return Some(format!(
+                "begin: freehold rotate {domain}; if a step waits for signatures, deliver it first: freehold send FILE"
+            ));
         }
         self.fixed_hint().map(str::to_owned)
     }
@@ -135,7 +142,7 @@ impl Unturned {
                 "a home that has seen it hands it over when it next looks: freehold status; one that is staged can also be dropped: \
                  freehold trust rollback DOMAIN"
             }
-            Self::NotCertified { .. } => return None,
+            Self::NotCertified { .. } | Self::NothingUnderWay(_) => return None,
         })
     }
 }

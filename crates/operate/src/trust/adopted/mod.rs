@@ -15,7 +15,7 @@ use wire::control::Observed;
 use crate::node;
 use crate::replica::roll::first_of;
 use crate::session::reports::{Reports, reports};
-use crate::session::{Result, Session, Unturned};
+use crate::session::{Result, Session, TrustError};
 
 /// So long after it was last heard of, a node counts as off.
 pub(crate) const ABSENT: Seconds = Seconds(180);
@@ -27,7 +27,7 @@ const BAR: usize = 12;
 
 /// A member, and what it said last of the roots that it goes by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stance {
+pub struct TrustStance {
     pub name: NodeName,
     pub last_seen: Option<Timestamp>,
     pub svid_expires_at: Option<Timestamp>,
@@ -37,7 +37,7 @@ pub struct Stance {
     pub trust: Option<TrustTold>,
 }
 
-impl Stance {
+impl TrustStance {
     pub fn told(&self, domain: Domain) -> Option<&DomainTold> {
         self.trust.as_ref().map(|trust| trust.of(domain))
     }
@@ -51,7 +51,7 @@ impl Stance {
 /// The members, and the reports that were heard so far: read once, then only what is new.
 #[derive(Debug, Clone)]
 pub struct Stances {
-    members: Vec<(Stance, Digest)>,
+    members: Vec<(TrustStance, Digest)>,
     reports: Reports,
     after: u64,
     read_at: Timestamp,
@@ -98,7 +98,7 @@ pub enum Silence {
 }
 
 impl Silence {
-    fn of(stance: &Stance, now: Timestamp) -> Self {
+    fn of(stance: &TrustStance, now: Timestamp) -> Self {
         match (&stance.agent, &stance.trust) {
             (None, _) => Self::NeverSpoke,
             (Some(_), None) => Self::AgentTooOld,
@@ -129,20 +129,20 @@ pub struct Before {
 
 impl Stances {
     /// Each of these is a member: a name that was mistyped is not passed over.
-    pub fn check_names(&self, names: &BTreeSet<NodeName>) -> Result<(), Unturned> {
+    pub fn check_names(&self, names: &BTreeSet<NodeName>) -> Result<(), TrustError> {
         let members: BTreeSet<&NodeName> = self.members.iter().map(|(member, _)| &member.name).collect();
         let strangers: Vec<_> = names.iter().filter(|name| !members.contains(name)).cloned().collect();
-        if strangers.is_empty() { Ok(()) } else { Err(Unturned::NoNodes(strangers)) }
+        if strangers.is_empty() { Ok(()) } else { Err(TrustError::NoNodes(strangers)) }
     }
 
     /// Each member with its last word.
-    pub fn all(&self) -> Vec<Stance> {
+    pub fn all(&self) -> Vec<TrustStance> {
         self.members.iter().map(|(member, key)| self.stance(member, *key)).collect()
     }
 
-    fn stance(&self, member: &Stance, key: Digest) -> Stance {
+    fn stance(&self, member: &TrustStance, key: Digest) -> TrustStance {
         let heard = self.reports.get(&key).filter(|heard| heard.report.node == member.name);
-        Stance {
+        TrustStance {
             last_seen: member.last_seen.max(heard.map(|heard| heard.received_at)),
             agent: heard.map(|heard| heard.report.agent.clone()),
             trust: heard.and_then(|heard| heard.report.trust.clone()),
@@ -170,7 +170,7 @@ impl Stances {
     /// ended cuts nobody off: its node comes back by its node key.
     pub fn before(&self, roots: &BTreeSet<Fingerprint>, now: Timestamp) -> (usize, Vec<Before>) {
         let all = self.all();
-        let before = |member: &Stance| {
+        let before = |member: &TrustStance| {
             let svids = member.trust.iter().flat_map(|trust| &trust.svids);
             let mut old = svids.filter(|svid| now < svid.not_after && !roots.iter().all(|it| svid.roots.contains(it)));
             let old = old.next()?;
@@ -184,7 +184,7 @@ impl Stances {
 }
 
 impl Adoption {
-    fn count(&mut self, stance: Stance, published_at: Timestamp, now: Timestamp) {
+    fn count(&mut self, stance: TrustStance, published_at: Timestamp, now: Timestamp) {
         let told = stance.told(self.domain);
         // An older refusal is about another version.
         let refused = told.and_then(|told| told.refused.clone()).filter(|refused| refused.at >= published_at);
@@ -271,11 +271,11 @@ pub async fn hear(session: &mut Session, stances: &mut Stances) -> Result<()> {
     Ok(())
 }
 
-async fn members_seen(session: &mut Session) -> Result<Vec<(Stance, Digest)>> {
+async fn members_seen(session: &mut Session) -> Result<Vec<(TrustStance, Digest)>> {
     let seen = |node: NodeView| {
         let key = node.node_key.digest();
         let (name, Observed { last_seen, svid_expires_at, .. }) = (node.name, node.observed);
-        (Stance { name, last_seen, svid_expires_at, agent: None, trust: None }, key)
+        (TrustStance { name, last_seen, svid_expires_at, agent: None, trust: None }, key)
     };
     Ok(node::members(session).await?.into_iter().map(seen).collect())
 }

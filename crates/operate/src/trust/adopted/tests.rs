@@ -42,12 +42,12 @@ fn heard(name: &str, key: PublicKey, endpoint: Option<DomainTold>) -> Heard {
     Heard { report, received_at: PUBLISHED }
 }
 
-fn member(name: &str, last_seen: Option<Timestamp>) -> (Stance, PublicKey) {
+fn member(name: &str, last_seen: Option<Timestamp>) -> (TrustStance, PublicKey) {
     let name = name.parse().unwrap();
-    (Stance { name, last_seen, svid_expires_at: None, agent: None, trust: None }, random::p256().unwrap().public())
+    (TrustStance { name, last_seen, svid_expires_at: None, agent: None, trust: None }, random::p256().unwrap().public())
 }
 
-fn stances(members: &[(Stance, PublicKey)], reports: impl IntoIterator<Item = Heard>) -> Stances {
+fn stances(members: &[(TrustStance, PublicKey)], reports: impl IntoIterator<Item = Heard>) -> Stances {
     Stances {
         members: members.iter().map(|(stance, key)| (stance.clone(), key.digest())).collect(),
         reports: reports.into_iter().map(|heard| (heard.report.node_key.digest(), heard)).collect(),
@@ -122,7 +122,7 @@ fn another_domain_and_another_key_count_for_nothing() {
 fn the_bar_is_full_only_when_nobody_is_left_and_names_are_bounded() {
     let members: Vec<_> = (0..40).map(|nth| member(&format!("n-{nth:02}"), Some(NOW))).collect();
     let reports = |adopted: usize| -> BTreeMap<usize, Heard> {
-        let of = |nth: usize, (stance, key): &(Stance, PublicKey)| {
+        let of = |nth: usize, (stance, key): &(TrustStance, PublicKey)| {
             let versions: &[u64] = if nth < adopted { &[1, 2] } else { &[1] };
             (nth, heard(stance.name.as_str(), *key, Some(told(versions, None, None))))
         };

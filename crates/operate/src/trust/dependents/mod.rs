@@ -22,7 +22,7 @@ use pki_types::CertificateDer;
 use broken::tell_apart;
 pub use broken::{Break, DependentKind};
 
-use crate::trust::adopted::Stance;
+use crate::trust::adopted::TrustStance;
 use crate::trust::issuers::issuing_key;
 
 /// After so long without a certificate a machine comes home only with an operator's word.
@@ -35,7 +35,7 @@ pub struct Scene {
     pub head: Head,
     /// Every version of the domain.
     pub held: Vec<TrustVersion>,
-    pub members: Vec<Stance>,
+    pub members: Vec<TrustStance>,
     pub invites: Vec<LiveInvite>,
     /// Machines that wait for a person, and the endpoint root that each knows.
     pub waiting: Vec<(NodeName, Fingerprint)>,
@@ -241,7 +241,7 @@ impl Look<'_> {
     }
 
     /// A member that goes by none of the roots that stay.
-    fn node(&self, member: &Stance) -> Option<Break> {
+    fn node(&self, member: &TrustStance) -> Option<Break> {
         let told = member.told(self.scene.domain);
         let has = |told: &DomainTold| -> Vec<&TrustVersion> {
             self.scene.held.iter().filter(|held| told.has(held.version)).collect()
@@ -262,7 +262,7 @@ impl Look<'_> {
     }
 
     /// A member that has not taken a version over.
-    fn lacks(&self, member: &Stance, version: u64) -> Option<Break> {
+    fn lacks(&self, member: &TrustStance, version: u64) -> Option<Break> {
         let told = member.told(self.scene.domain);
         if told.is_some_and(|told| told.has(version)) {
             return None;
@@ -275,7 +275,7 @@ impl Look<'_> {
     }
 
     /// Why a member is behind, and what becomes of it.
-    fn behind(&self, member: &Stance, words: impl FnOnce(&DomainTold) -> String) -> Break {
+    fn behind(&self, member: &TrustStance, words: impl FnOnce(&DomainTold) -> String) -> Break {
         let (now, told) = (self.scene.now, member.told(self.scene.domain));
         let never = "it never said which roots it goes by: its agent";
         let why = match (&member.agent, told) {
@@ -301,7 +301,7 @@ impl Look<'_> {
     }
 
     /// Certificates on a member that lead to none of the roots that stay.
-    fn certificates(&self, member: &Stance) -> Vec<Break> {
+    fn certificates(&self, member: &TrustStance) -> Vec<Break> {
         let now = self.scene.now;
         let off = member.off_since(now);
         // Who is there gets new ones by its node key at once.

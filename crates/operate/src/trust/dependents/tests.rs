@@ -93,8 +93,8 @@ fn told(versions: &[u64]) -> DomainTold {
 }
 
 /// A member that was here a moment ago and goes by these versions, in both domains.
-fn member(name: &str, versions: &[u64]) -> Stance {
-    Stance {
+fn member(name: &str, versions: &[u64]) -> TrustStance {
+    TrustStance {
         name: name.parse().unwrap(),
         last_seen: Some(NOW),
         svid_expires_at: Some(LATER),
@@ -113,7 +113,7 @@ fn told_by(scene: &Scene, step: TrustStep, brought: Option<&TrustVersion>) -> Ve
 }
 
 /// Retiring version 1 with this one member in the endpoint domain breaks this.
-fn check(change: impl FnOnce(&mut Stance), wanted: &[&str]) {
+fn check(change: impl FnOnce(&mut TrustStance), wanted: &[&str]) {
     let mut stage = stage(Domain::Endpoint);
     let mut node = member("web-1", &[1]);
     change(&mut node);
@@ -121,7 +121,7 @@ fn check(change: impl FnOnce(&mut Stance), wanted: &[&str]) {
     assert_eq!(retired(&stage.scene), wanted);
 }
 
-fn endpoint(node: &mut Stance) -> &mut DomainTold {
+fn endpoint(node: &mut TrustStance) -> &mut DomainTold {
     &mut node.trust.as_mut().unwrap().endpoint
 }
 
@@ -205,7 +205,7 @@ fn a_certificate_breaks_that_leads_only_to_what_goes_and_has_not_ended() {
             format!("user user/ann@web-1: {until}"),
         ]
     );
-    scene.members = vec![Stance { last_seen: Some(NOW - Seconds::DAY), ..node.clone() }];
+    scene.members = vec![TrustStance { last_seen: Some(NOW - Seconds::DAY), ..node.clone() }];
     let off = retired(&scene);
     assert!(off.iter().all(|told| told.ends_with("; `web-1` is offline since 1970-01-23T03:33:20Z")), "{off:?}");
     // Certificates say who is a member: gateways' HTTPS roots are no matter of theirs.
@@ -217,7 +217,7 @@ fn a_certificate_breaks_that_leads_only_to_what_goes_and_has_not_ended() {
 #[test]
 fn what_is_placed_on_a_node_that_said_nothing_is_named_with_it() {
     let mut scene = stage(Domain::Identity).scene;
-    scene.members = vec![Stance { trust: None, ..member("web-1", &[]) }, member("web-2", &[2])];
+    scene.members = vec![TrustStance { trust: None, ..member("web-1", &[]) }, member("web-2", &[2])];
     let place =
         |principal: &str, node: &str| Placement { principal: principal.parse().unwrap(), node: node.parse().unwrap() };
     scene.head.placements =
@@ -376,8 +376,8 @@ fn a_rollback_goes_on_with_the_same_roots_under_a_new_number() {
 #[test]
 fn when_a_root_was_stolen_those_are_named_who_cannot_hear_of_it() {
     let mut scene = stage(Domain::Identity).scene;
-    let old = Stance { trust: None, ..member("web-3", &[]) };
-    let off = Stance { last_seen: Some(NOW - Seconds::DAY), ..member("web-2", &[1, 2]) };
+    let old = TrustStance { trust: None, ..member("web-3", &[]) };
+    let off = TrustStance { last_seen: Some(NOW - Seconds::DAY), ..member("web-2", &[1, 2]) };
     scene.members = vec![member("web-1", &[1, 2]), off, old];
     let brought = TrustVersion {
         version: 3,
@@ -399,7 +399,7 @@ fn when_a_root_was_stolen_those_are_named_who_cannot_hear_of_it() {
 fn without_a_gateway_what_the_ledger_does_not_tell_is_not_known() {
     let Stage { mut scene, roots: [root, _], .. } = stage(Domain::Endpoint);
     scene.alone = true;
-    scene.members = vec![Stance { last_seen: None, agent: None, trust: None, ..member("web-1", &[]) }];
+    scene.members = vec![TrustStance { last_seen: None, agent: None, trust: None, ..member("web-1", &[]) }];
     let (id, kind) = (InviteId([1; 16]), InviteKind::Token);
     scene.invites = vec![LiveInvite { id, label: String::new(), kind, root, expires_at: LATER }];
     let step = TrustStep::Retire { version: 1, early: true };

@@ -1,11 +1,8 @@
 //! `freehold rotate DOMAIN`: a new root from the first step to the last. Where it stands, the head says.
 
-mod wait;
-mod spares;
-mod stolen;
+mod bar;
+mod person;
 
-use std::collections::BTreeSet;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -13,27 +10,16 @@ use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use operate::audit;
-use operate::key::SignerKeys;
-use operate::session::Session;
-use operate::trust::adopted;
-use operate::trust::dependents;
-use operate::trust::dependents::look;
-use operate::trust::issuers;
-use operate::trust::retire::RetireWish;
-use operate::trust::rotate::{self, Beginning, Course, NextStep};
-use operate::trust::stage::{Stage, finished, stage};
-use operate::trust::step;
-use operate::trust::step::LeftBehind;
+use operate::trust::rotate::replace::replace;
+use operate::trust::rotate::run::{Lack, Lacking, RotateWish, Step, go_back, rotate};
+use operate::trust::stage::{Stage, stage};
 use serde::Serialize;
-use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 
-use crate::commands::trust::domain::{DomainWord, TurnTold};
-use crate::commands::trust::rollback;
-use crate::home::{Common, During};
-use crate::rooting::next_root;
+use self::person::Person;
+use crate::commands::trust::domain::DomainWord;
+use crate::home::Common;
 use crate::waiting::{Left, Waiting, leave};
 
 #[derive(Debug, Args)]
@@ -99,11 +85,11 @@ struct Way {
 }
 
 /// Where the rotation stands when the command ends.
-#[derive(Debug, Default, Serialize)]
-pub struct Rotated {
+#[derive(Debug, Serialize)]
+struct Told {
     domain: &'static str,
-    /// What this run did: `publish`, `activate`, `retire`, `rollback`, `replace`.
-    done: Vec<&'static str>,
+    /// What this run did.
+    done: Vec<Step>,
     /// `settled`, `staged` or `grace`.
     stands: &'static str,
     trust_bundle_version: u64,
@@ -117,29 +103,7 @@ pub struct Rotated {
     pending: Left,
 }
 
-/// Whether there is more to do now.
-enum Then {
-    GoOn,
-    Rest,
-    /// Exit code 5.
-    Wait(String),
-}
-
-/// One run of the command.
-struct Run<'a> {
-    wish: Rotate,
-    common: &'a Common,
-    session: Session,
-    keys: SignerKeys,
-    doing: String,
-    told: Rotated,
-}
-
 impl Rotate {
-    fn left_behind(&self) -> BTreeSet<NodeName> {
-        self.anyway.iter().cloned().collect()
-    }
-
     /// The command that goes on as this one would have.
     fn go_on(&self) -> String {
         let grace = if self.grace == GRACE { String::new() } else { format!(" --grace {}", self.grace) };
@@ -147,224 +111,91 @@ impl Rotate {
         format!("freehold rotate {} --continue{grace}{anyway}", self.domain.word())
     }
 
+    fn wish(&self) -> RotateWish {
+        RotateWish {
+            goes_on: self.way.goes_on,
+            sure: self.yes,
+            grace: self.grace,
+            wait: if self.no_wait { Seconds(0) } else { self.wait },
+            left_behind: self.anyway.iter().cloned().collect(),
+            without: self.without.iter().cloned().collect(),
+        }
+    }
+
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        match self.domain {
+            DomainWord::Endpoint => Box::pin(self.run_in::<Endpoint>(common)).await,
+            DomainWord::Identity => Box::pin(self.run_in::<Identity>(common)).await,
+        }
+    }
+
+    async fn run_in<T: InDomain>(&self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not rotate the `{}` root", self.domain.word());
-        let (session, keys) = common.signing_session(&doing).await?;
-        let told = Rotated { domain: self.domain.word(), ..Rotated::default() };
-        let mut run = Run { wish: self, common, session, keys, doing, told };
-        match run.wish.domain {
-            DomainWord::Endpoint => Box::pin(run.all::<Endpoint>()).await,
-            DomainWord::Identity => Box::pin(run.all::<Identity>()).await,
-        }
-    }
-}
-
-impl Run<'_> {
-    async fn all<T: InDomain>(&mut self) -> Result<(), Failure> {
-        let then = if self.wish.way.back {
-            self.back::<T>().await?
-        } else if self.wish.way.compromised {
-            stolen::replace::<T>(self).await?
+        let (mut session, keys) = common.signing_session(&doing).await?;
+        let wish = self.wish();
+        let mut person = Person::new(self, common, &keys, &doing);
+        let rotated = if self.way.back {
+            go_back::<T, _>(&mut session, &keys, &wish, &mut person).await
+        } else if self.way.compromised {
+            replace::<T, _>(&mut session, &keys, &wish, &mut person).await
         } else {
-            self.check_names().await?;
-            loop {
-                match self.step::<T>().await? {
-                    Then::GoOn => {}
-                    then => break then,
-                }
-            }
+            rotate::<T, _>(&mut session, &keys, &wish, &mut person).await
         };
-        self.end::<T>(then)
-    }
-
-    /// Before anybody is waited for: whoever is not to be must be somebody.
-    async fn check_names(&mut self) -> Result<(), Failure> {
-        let anyway = self.wish.left_behind();
-        if anyway.is_empty() {
-            return Ok(());
+        drop(person);
+        let rotated = rotated.map_err(|why| why.told(&doing))?;
+        let pending = match &rotated.left {
+            Some(made) => leave(common, &doing, &session.known, made)?,
+            None => Left::default(),
+        };
+        let stage = stage(&session.lines(), T::DOMAIN);
+        let missing = rotated.lacking.as_ref().map(|it| it.missing.clone()).unwrap_or_default();
+        let mut told = Told { done: rotated.done, missing, pending, ..self.stands(stage) };
+        if told.pending.waiting().is_some() {
+            let forward = !self.way.back && !self.way.compromised;
+            told.next = forward.then(|| format!("when it is delivered: {}", self.go_on()));
         }
-        let stances = adopted::stances(&mut self.session).await.during(&self.doing)?;
-        stances.check_names(&anyway).during(&self.doing)
-    }
-
-    /// The next step from wherever the head stands.
-    async fn step<T: InDomain>(&mut self) -> Result<Then, Failure> {
-        let course = Course { goes_on: self.wish.way.goes_on, moved: !self.told.done.is_empty() };
-        match rotate::next(stage(&self.session.lines(), T::DOMAIN), course, clock::now()) {
-            NextStep::Done { active } => {
-                self.say(&format!("version {active} is in use, and nothing else is trusted: the rotation is done"));
-                Ok(Then::Rest)
-            }
-            NextStep::NothingUnderWay => Err(Failure::refused(&self.doing, "nothing is under way").hint(format!(
-                "begin: freehold rotate {}; if a step waits for signatures, deliver it first: freehold send FILE",
-                T::DOMAIN.word()
-            ))),
-            NextStep::Publish { active } => {
-                self.begin::<T>(active).await?;
-                self.publish::<T>(active).await
-            }
-            NextStep::Activate { version, active } => self.activate::<T>(version, active).await,
-            NextStep::Rest { active, version, until } => {
-                self.say(&format!("version {active} is in use; version {version} is trusted beside it until {until}"));
-                Ok(Then::Rest)
-            }
-            NextStep::Retire { version } => self.retire::<T>(version).await,
+        show(common.json, &told, || told.in_words());
+        match rotated.lacking {
+            Some(lacking) => Err(self.not_finished(&lacking)),
+            None => Ok(()),
         }
     }
 
-    /// Nobody begins another rotation by a slip.
-    async fn begin<T: InDomain>(&mut self, active: u64) -> Result<(), Failure> {
-        let lines = audit::lines(&mut self.session, Some(T::DOMAIN.word())).await;
-        let lines = lines.during(&self.doing)?;
-        let last = |at: Timestamp| format!("the last rotation finished at {at} with version {active}");
-        match rotate::beginning(finished(&lines), self.wish.yes, clock::now()) {
-            Beginning::First => Ok(()),
-            Beginning::Another(at) => {
-                self.say(&format!("{}; this begins another", last(at)));
-                Ok(())
-            }
-            Beginning::Unsure(at) if !std::io::stdin().is_terminal() => {
-                let word = T::DOMAIN.word();
-                Err(Failure::refused(&self.doing, format!("{}, and this would begin another", last(at)))
-                    .hint(format!("nothing is left to do; if you mean it: freehold rotate {word} --yes")))
-            }
-            Beginning::Unsure(at) => confirm(false, &self.doing, &format!("{}. Begin another?", last(at))),
-        }
-    }
-
-    async fn publish<T: InDomain>(&mut self, active: u64) -> Result<Then, Failure> {
-        self.say(&format!("version {active} is in use; a new root is to be handed out beside it"));
-        let roots = self.wish.roots.clone();
-        let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
-        let left_out = issuers::check_without(&mut self.session, &without, T::DOMAIN).await;
-        left_out.during(&self.doing)?;
-        let root = next_root::<T>(self.common, &mut self.session, roots, &self.doing).await?;
-        let made = step::publish(&mut self.session, &self.keys, &root, &without).await;
-        let made = made.during(&self.doing)?;
-        Ok(self.done("publish", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
-    }
-
-    async fn activate<T: InDomain>(&mut self, version: u64, active: Option<u64>) -> Result<Then, Failure> {
-        let beside = active.map(|active| format!(" beside version {active}, which is in use")).unwrap_or_default();
-        let waiting = if self.waits() { "; waiting until every node has it" } else { "" };
-        self.say(&format!("version {version} is handed out{beside}{waiting}"));
-        let missing = wait::adopted::<T>(self, version).await?;
-        if !missing.is_empty() {
-            self.told.missing = missing;
-            return Ok(Then::Wait(format!("not every node has version {version} yet")));
-        }
-        let missing = wait::reissued::<T>(self, version).await?;
-        if !missing.is_empty() {
-            self.told.missing = missing;
-            return Ok(Then::Wait(format!("not every certificate leads to the root of version {version} yet")));
-        }
-        let anyway = self.wish.left_behind();
-        let without: BTreeSet<NodeName> = self.wish.without.iter().cloned().collect();
-        let made = step::activate::<T>(
-            &mut self.session,
-            &self.keys,
-            self.wish.grace,
-            LeftBehind { nodes: &anyway, gateways: &without },
-        )
-        .await;
-        let made = made.during(&self.doing)?;
-        Ok(self.done("activate", TurnTold::of(self.common, &self.session.known, &made, &self.doing)?.pending))
-    }
-
-    /// The promised time is over: gone, if nobody would break by it.
-    async fn retire<T: InDomain>(&mut self, version: u64) -> Result<Then, Failure> {
-        let wish = RetireWish { domain: T::DOMAIN, version, early: false, waived: Vec::new() };
-        let scene = look::scene(&mut self.session, T::DOMAIN).await.during(&self.doing)?;
-        let outcome = dependents::outcome(&scene, wish.step(), None);
-        let outcome = outcome.during(&self.doing)?;
-        if !outcome.breaks.is_empty() {
-            self.told.missing = outcome.breaks.iter().map(|it| format!("{}: {}", it.in_words(), it.why)).collect();
-            return Ok(Then::Wait(format!("somebody would break if version {version} were trusted no more")));
-        }
-        self.say(&format!("the grace of version {version} is over, and nobody would break without it"));
-        let made = operate::trust::retire::retire(&mut self.session, &self.keys, &wish).await.during(&self.doing)?;
-        let pending = leave(self.common, &self.doing, &self.session.known, &made)?;
-        Ok(self.done("retire", pending))
-    }
-
-    async fn back<T: InDomain>(&mut self) -> Result<Then, Failure> {
-        let made = step::roll_back::<T>(&mut self.session, &self.keys, self.wish.grace).await;
-        let made = made.during(&self.doing)?;
-        let told = TurnTold::of(self.common, &self.session.known, &made, &self.doing)?;
-        if told.pending.waiting().is_none() {
-            self.say(&rollback::in_words(&told));
-        }
-        self.done("rollback", told.pending);
-        Ok(Then::Rest)
-    }
-
-    /// A step was made, or waits for the others' signatures.
-    fn done(&mut self, step: &'static str, pending: Left) -> Then {
-        if pending.waiting().is_some() {
-            self.told.pending = pending;
-            return Then::Rest;
-        }
-        self.told.done.push(step);
-        Then::GoOn
-    }
-
-    /// Whether nodes are waited for, and can hear of it.
-    fn waits(&self) -> bool {
-        self.is_served() && !self.wish.no_wait && self.wish.wait.0 > 0
-    }
-
-    fn is_served(&self) -> bool {
-        self.session.is_served()
-    }
-
-    fn say(&self, words: &str) {
-        if !self.common.json {
-            eprintln!("{}", ground::plain::plain(words));
-        }
-    }
-
-    /// Tells where it stands, and what comes next.
-    fn end<T: InDomain>(&mut self, then: Then) -> Result<(), Failure> {
-        let word = T::DOMAIN.word();
-        let (stands, version, until, next) = match stage(&self.session.lines(), T::DOMAIN) {
+    /// Where it stands, and what comes next.
+    fn stands(&self, stage: Stage) -> Told {
+        let domain = self.domain.word();
+        let (stands, trust_bundle_version, grace_until, next) = match stage {
             Stage::Settled { active } => ("settled", active, None, None),
-            Stage::Staged { version, .. } => ("staged", version, None, Some(self.wish.go_on())),
+            Stage::Staged { version, .. } => ("staged", version, None, Some(self.go_on())),
             Stage::Leaving { active, until, .. } => {
                 let after = if clock::now() < until { format!("after {until}: ") } else { String::new() };
-                ("grace", active, Some(until), Some(format!("{after}freehold rotate {word} --continue")))
+                ("grace", active, Some(until), Some(format!("{after}freehold rotate {domain} --continue")))
             }
         };
-        (self.told.stands, self.told.trust_bundle_version) = (stands, version);
-        (self.told.grace_until, self.told.next) = (until, next);
-        if self.told.pending.waiting().is_some() {
-            let forward = !self.wish.way.back && !self.wish.way.compromised;
-            self.told.next = forward.then(|| format!("when it is delivered: {}", self.wish.go_on()));
-        }
-        show(self.common.json, &self.told, || self.told.in_words());
-        let why = match then {
-            Then::GoOn | Then::Rest => return Ok(()),
-            Then::Wait(why) => why,
-        };
-        let why = format!("{why}:\n    {}", self.told.missing.join("\n    "));
-        let hint = if self.wish.way.compromised {
-            "they come back by themselves: freehold trust list".to_owned()
-        } else if let Stage::Leaving { version, .. } = stage(&self.session.known.head.head.trust, T::DOMAIN) {
-            format!(
+        let (done, missing, pending) = (Vec::new(), Vec::new(), Left::default());
+        Told { domain, done, stands, trust_bundle_version, grace_until, missing, next, pending }
+    }
+
+    fn not_finished(&self, Lacking { what, missing }: &Lacking) -> Failure {
+        let word = self.domain.word();
+        let hint = match what {
+            Lack::Return { .. } => "they come back by themselves: freehold trust list".to_owned(),
+            Lack::Retirement { version } => format!(
                 "nothing is lost, both versions stay trusted: remove the cause and run it again; or let each break by its \
                  name, with the command that this prints: freehold trust plan retire {word} {version}"
-            )
-        } else {
-            format!(
+            ),
+            Lack::Adoption { .. } | Lack::Reissue { .. } => format!(
                 "nothing is lost: go on when they are there: {}; go on without a node: add --anyway NAME; or take it back: \
                  freehold rotate {word} --back",
-                self.wish.go_on()
-            )
+                self.go_on()
+            ),
         };
-        Err(Failure::failed("the rotation is not finished", why).exit(Exit::Waiting).hint(hint))
+        let why = format!("{what}:\n    {}", missing.join("\n    "));
+        Failure::failed("the rotation is not finished", why).exit(Exit::Waiting).hint(hint)
     }
 }
 
-impl Rotated {
+impl Told {
     fn in_words(&self) -> String {
         let now = match self.stands {
             _ if self.pending.waiting().is_some() => self.pending.waiting().map(Waiting::in_words).unwrap_or_default(),

@@ -1,4 +1,8 @@
-//! A rotation from its first step to the last: which step is next, who is waited for, what a stolen root breaks. It asks nobody.
+//! A rotation from its first step to the last: which step is next, who is waited for, what a stolen root breaks.
+
+pub mod run;
+pub mod spares;
+pub mod replace;
 
 use std::collections::BTreeSet;
 
@@ -15,7 +19,7 @@ use super::issuers::ISSUER_LIFE;
 use super::stage::Stage;
 use super::stolen::Spares;
 use super::versions::{self, Versions};
-use crate::session::{Result, Session, Unturned};
+use crate::session::{Result, Session, TrustError};
 
 /// Who begins again within this time is asked whether they mean it.
 const LATELY: Seconds = Seconds::DAY;
@@ -140,9 +144,9 @@ pub struct ReplacePlan {
 }
 
 /// The root itself is drawn when it is done.
-pub fn replace_plan(mut scene: Scene, spares: &Spares) -> Result<ReplacePlan, Unturned> {
+fn replace_plan(mut scene: Scene, spares: &Spares) -> Result<ReplacePlan, TrustError> {
     if spares.ready.is_empty() {
-        return Err(Unturned::NoSpare);
+        return Err(TrustError::NoSpare);
     }
     spares.move_mandates(&mut scene.head.mandates, scene.domain);
     let until = scene.now + ISSUER_LIFE;

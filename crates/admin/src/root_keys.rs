@@ -1,0 +1,122 @@
+//! Root keys at hand: found by the bundles that name them, drawn for a new version, opened by one passphrase.
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+
+use ground::clock;
+use ground::passphrase::{NoPassphrase, Passphrase};
+use identity::authority::Authority;
+use identity::bundle::InDomain;
+use identity::head::{TrustLine, TrustState};
+use identity::id::Fingerprint;
+use identity::principal::NodeName;
+use identity::trust;
+use operate::gateway::papers::Papers;
+use operate::session::Session;
+use operate::trust::roots::{self, RootError, Sealing};
+use operate::trust::step;
+use pki_types::CertificateDer;
+use terminal::failure::Failure;
+
+use crate::home::{Common, During, failure};
+
+/// A folder with root keys, and the passphrase that was typed for it.
+pub struct RootKeys<'a> {
+    common: &'a Common,
+    folder: PathBuf,
+    prompt: String,
+    asked: OnceCell<Passphrase>,
+}
+
+impl<'a> RootKeys<'a> {
+    pub fn new(common: &'a Common, session: &Session, folder: Option<PathBuf>) -> Self {
+        let folder = folder.unwrap_or_else(|| session.folder.folder.clone());
+        let prompt = format!("passphrase of the root keys of `{}`", session.known.founding.record.name);
+        Self { common, folder, prompt, asked: OnceCell::new() }
+    }
+
+    /// Asks once.
+    fn ask(&self) -> Result<Passphrase, NoPassphrase> {
+        if let Some(passphrase) = self.asked.get() {
+            return Ok(passphrase.clone());
+        }
+        let typed = self.common.passphrase(&self.prompt)?;
+        Ok(self.asked.get_or_init(|| typed).clone())
+    }
+
+    /// Certifies a gateway's keys where that is lacking, by those roots whose keys are here.
+    pub fn certify_lacking(
+        &self,
+        session: &Session,
+        gateway: &NodeName,
+        papers: &mut Papers,
+        doing: &str,
+    ) -> Result<(), Failure> {
+        let now = clock::now();
+        let identity = self.open_here(&papers.identity.lacks(), doing)?;
+        let endpoint = self.open_here(&papers.endpoint.lacks(), doing)?;
+        let org = &session.known.founding.record.name;
+        let filled = papers.identity.fill(org, gateway, &identity, now);
+        let filled = filled.and_then(|()| papers.endpoint.fill(org, gateway, &endpoint, now));
+        filled.during(doing)
+    }
+
+    /// The roots in use must be here, for a machine that has nothing yet. Those that are trusted, and have no key here.
+    pub fn absent(&self, papers: &Papers, doing: &str) -> Result<Vec<TrustLine>, Failure> {
+        let absent = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
+        match absent.iter().find(|line| line.state == TrustState::Active) {
+            Some(line) => {
+                let not_here = RootError::NotHere { domain: line.domain.word(), folder: self.folder.clone() };
+                Err(failure(doing, &not_here))
+            }
+            None => Ok(absent),
+        }
+    }
+
+    /// Those of these roots whose keys are here.
+    fn open_here<T: InDomain>(
+        &self,
+        wanted: &[CertificateDer<'static>],
+        doing: &str,
+    ) -> Result<Vec<Authority<T>>, Failure> {
+        let mut here = Vec::new();
+        for root in wanted {
+            match roots::open(&self.folder, root, || self.ask()) {
+                Ok(opened) => here.push(opened),
+                Err(RootError::NotHere { .. }) => {}
+                Err(why) => return Err(failure(doing, &why)),
+            }
+        }
+        Ok(here)
+    }
+
+    /// The root of the next version: one that was drawn by a command that was cut off, else a new one.
+    pub async fn next<T: InDomain>(&self, session: &mut Session, doing: &str) -> Result<Authority<T>, Failure> {
+        let published = step::published_roots(session).await.during(doing)?;
+        let own: Vec<Fingerprint> =
+            published.into_iter().filter(|(line, _)| line.domain == T::DOMAIN).map(|(_, root)| root).collect();
+        if let Some(drawn) = roots::drawn::<T>(&self.folder, &own, clock::now()).during(doing)? {
+            // Before its key is opened: what lies here may be the other domain's.
+            step::check_root::<T>(session, &drawn.certificate).await.during(doing)?;
+            if !self.common.json {
+                eprintln!("taking up the root {} that was drawn before and never published", drawn.fingerprint());
+            }
+            return drawn.open(|| self.ask()).during(doing);
+        }
+        self.fresh(session, doing)
+    }
+
+    /// A new root, whatever lies there.
+    pub fn fresh<T: InDomain>(&self, session: &Session, doing: &str) -> Result<Authority<T>, Failure> {
+        // A root that a wrong clock dated would be good for nobody, and publishing it would lock its own operator out.
+        session.check_clock(clock::now()).during(doing)?;
+        let passphrase = match roots::sealing(&self.folder, || self.ask()).during(doing)? {
+            Some(Sealing::Open) => None,
+            Some(Sealing::Passphrase(passphrase)) => Some(passphrase),
+            None => self.common.new_passphrase(false, doing)?,
+        };
+        let version = trust::next_version(&session.lines(), T::DOMAIN);
+        let org = &session.known.founding.record.name;
+        roots::draw(&self.folder, org, version, passphrase.as_ref(), clock::now()).during(doing)
+    }
+}
