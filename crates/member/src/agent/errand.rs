@@ -18,7 +18,7 @@ use crate::ask::source::Source;
 /// One line of JSON on the agent's socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
+pub(crate) enum Request {
     Sync(Errand),
     /// Who is at the other end of a connection that a service here accepted?
     Caller(ServiceConnection),
@@ -66,7 +66,7 @@ pub struct ErrandAnswer {
 
 /// An errand that somebody waits for.
 #[derive(Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     pub errand: Errand,
     pub preview: Option<Preview>,
     pub answer: oneshot::Sender<ErrandAnswer>,
@@ -80,7 +80,7 @@ pub struct Desk {
     pub tunnel: TunnelDesk,
 }
 
-pub fn desk(status: Arc<Mutex<NodeStatus>>, tunnel: TunnelDesk) -> (Desk, mpsc::Receiver<Asked>) {
+pub(crate) fn desk(status: Arc<Mutex<NodeStatus>>, tunnel: TunnelDesk) -> (Desk, mpsc::Receiver<Asked>) {
     let (errands, receiver) = mpsc::channel(4);
     (Desk { status, errands, tunnel }, receiver)
 }

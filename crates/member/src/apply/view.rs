@@ -54,7 +54,7 @@ pub fn from_disk(scope: &Path) -> ApplyView {
     }
 }
 
-pub fn of(standing: &Standing, problem: Option<String>) -> ApplyView {
+pub(crate) fn of(standing: &Standing, problem: Option<String>) -> ApplyView {
     let confirmed = standing.confirmed.map(|item| item.digest);
     ApplyView {
         head: standing.head,

@@ -78,7 +78,7 @@ pub(crate) async fn check_in(
 
 /// What a node wants to hear of beside the org itself.
 #[derive(Debug)]
-pub struct Wants {
+pub(crate) struct Wants {
     /// The head for which it knows how it is listed.
     pub listed: u64,
     /// Manifests on its disk.
@@ -96,7 +96,7 @@ pub struct Wants {
 
 /// What came, checked.
 #[derive(Debug)]
-pub struct Heard {
+pub(crate) struct Heard {
     pub known: Known,
     /// The clocks, if they are apart.
     pub apart: Option<String>,
@@ -111,7 +111,7 @@ pub struct Heard {
 
 /// What the head in force says that this node should be.
 #[derive(Debug)]
-pub enum Listed {
+pub(crate) enum Listed {
     /// Nothing: it keeps what it has.
     Nothing,
     Manifest {
@@ -122,7 +122,7 @@ pub enum Listed {
 }
 
 /// Waits for news. Authority is on disk before anything else is looked at, and stays also if the rest does not hold.
-pub async fn sync(
+pub(crate) async fn sync(
     scope: &Scope,
     gateway: &mut Believed,
     known: &Known,

@@ -43,7 +43,7 @@ const REACH_TIME: Duration = Duration::from_mins(1);
 
 /// What the supervising task is told.
 #[derive(Debug)]
-pub enum Wish {
+pub(crate) enum Wish {
     /// Answered when it is in force, or when nothing is open.
     Follow(Option<Box<Orders>>, oneshot::Sender<()>),
     Ask(TunnelQuestion, oneshot::Sender<TunnelAnswer>),
@@ -51,7 +51,7 @@ pub enum Wish {
 
 /// The agent's hold on the tunnel: when it is dropped, the process ends.
 #[derive(Debug)]
-pub struct Tunnel {
+pub(crate) struct Tunnel {
     pub desk: TunnelDesk,
     task: AbortHandle,
     /// By what the orders were made last; nothing if they are to be made anew in any case.
@@ -80,7 +80,7 @@ pub struct TunnelDesk {
 }
 
 /// With it come the news that peers told, each of them verified and new when it was told.
-pub fn begin(scope: Scope) -> (Tunnel, mpsc::Receiver<News>) {
+pub(crate) fn begin(scope: Scope) -> (Tunnel, mpsc::Receiver<News>) {
     let (wishes, to_do) = mpsc::channel(16);
     let (heard, news) = mpsc::channel(4);
     let met = Arc::new(Mutex::new(Met::load(&scope)));
