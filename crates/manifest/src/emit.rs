@@ -11,7 +11,7 @@ use crate::compile::Compiled;
 use crate::fleet::Fleet;
 
 /// What the layout is, as a whole; raised when a reader of the old one would go wrong.
-pub const LAYOUT: u32 = 1;
+pub(crate) const LAYOUT: u32 = 1;
 /// The file by which a folder is known to be such a layout.
 pub const INDEX: &str = "index.json";
 
@@ -39,7 +39,7 @@ pub struct CompiledIndex {
 /// The members' map as the head names it by its root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Map {
+pub(crate) struct Map {
     pub root: Digest,
     /// Sorted by key.
     pub leaves: Vec<Entry>,
@@ -47,7 +47,7 @@ pub struct Map {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub key: Digest,
     pub leaf: Leaf,
 }
