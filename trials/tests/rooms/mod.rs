@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::layout::root;
 
 mod modules;
-mod exports;
-mod names;
 mod tuples;
+mod names;
+mod exports;
 
 use modules::{Module, crates};
 

@@ -17,7 +17,7 @@ pub(super) struct Module {
     pub(super) name: String,
     /// From the crate on: `store::scope`.
     pub(super) path: Vec<String>,
-    is_public: bool,
+    pub(super) is_public: bool,
     /// Without comments and tests.
     pub(super) text: String,
     pub(super) children: Vec<Self>,
@@ -72,12 +72,18 @@ impl Module {
                 }
             }
         }
-        found
+        found.into_iter().map(|named| named.path).collect()
     }
 }
 
+/// A path, and the word that stands for it from then on if it stands behind `use`.
+pub(super) struct Named {
+    pub(super) path: Vec<String>,
+    pub(super) called: String,
+}
+
 /// Reads one path, or each of a group, and gives back what stands behind it.
-fn follow<'t>(text: &'t str, from: &[String], found: &mut Vec<Vec<String>>) -> &'t str {
+pub(super) fn follow<'t>(text: &'t str, from: &[String], found: &mut Vec<Named>) -> &'t str {
     let (mut rest, mut path) = (text.trim_start(), from.to_vec());
     loop {
         if let Some(group) = rest.strip_prefix('{') {
@@ -89,8 +95,8 @@ fn follow<'t>(text: &'t str, from: &[String], found: &mut Vec<Vec<String>>) -> &
             }
             return rest.strip_prefix('}').unwrap_or(rest);
         }
-        let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-        let (word, behind) = rest.split_at(length);
+        let word = word_of(rest);
+        let behind = &rest[word.len()..];
         match word {
             "crate" => path = vec!["crate".to_owned()],
             "super" => drop(path.pop()),
@@ -98,11 +104,18 @@ fn follow<'t>(text: &'t str, from: &[String], found: &mut Vec<Vec<String>>) -> &
             _ => path.push(word.to_owned()),
         }
         let Some(more) = behind.strip_prefix("::") else {
-            found.push(path);
+            let other = behind.trim_start().strip_prefix("as ").map(word_of);
+            let called = other.or_else(|| path.last().map(String::as_str)).unwrap_or_default().to_owned();
+            found.push(Named { path, called });
             return behind;
         };
         rest = more;
     }
+}
+
+/// What a text begins with.
+pub(super) fn word_of(text: &str) -> &str {
+    &text[..text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len())]
 }
 
 /// Code as it is shipped.

@@ -46,12 +46,12 @@ fn depths(text: &str) -> Vec<usize> {
 }
 
 /// So long is what begins with a bracket, up to the one that closes it.
-fn enclosed(text: &str) -> usize {
+pub(super) fn enclosed(text: &str) -> usize {
     depths(text).iter().position(|depth| *depth == 0).map_or(text.len(), |at| at + 1)
 }
 
 /// What stands between commas that are in no bracket.
-fn parts(text: &str) -> Vec<&str> {
+pub(super) fn parts(text: &str) -> Vec<&str> {
     let depths = depths(text);
     let commas = text.match_indices(',').map(|(at, _)| at).filter(|at| depths[*at] == 0);
     let (mut from, mut parts) = (0, Vec::new());
