@@ -39,23 +39,23 @@ pub struct CompiledIndex {
 /// The members' map as the head names it by its root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Map {
+pub(crate) struct MapFile {
     pub root: Digest,
     /// Sorted by key.
-    pub leaves: Vec<Entry>,
+    pub leaves: Vec<MapEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub(crate) struct MapEntry {
     pub key: Digest,
     pub leaf: Leaf,
 }
 
 /// Every file of the layout, by its relative path.
 pub fn emit(fleet: &Fleet, compiled: &Compiled, schema: u32) -> BTreeMap<String, Vec<u8>> {
-    let entry = |leaf: &Leaf| Entry { key: leaf.key(), leaf: leaf.clone() };
-    let map = Map { root: compiled.root, leaves: compiled.leaves.iter().map(entry).collect() };
+    let entry = |leaf: &Leaf| MapEntry { key: leaf.key(), leaf: leaf.clone() };
+    let map = MapFile { root: compiled.root, leaves: compiled.leaves.iter().map(entry).collect() };
     let mut index = CompiledIndex {
         freehold_layout: LAYOUT,
         org: fleet.org.name.clone(),

@@ -23,7 +23,7 @@ use crate::apply::trial::Outcome;
 use crate::apply::trust::{Trusting, Trying};
 use crate::ask::error::AskError;
 use crate::ask::keep::{self, Both};
-use crate::ask::trust::{self, Probe};
+use crate::ask::trust::{self, RootProbe};
 use crate::store::scope::{Scope, ScopeError, Svid};
 
 /// What the agent remembers of roots beside what is on the disk.
@@ -159,7 +159,7 @@ impl Agent {
             return Ok(());
         };
         let gateways = self.gateways();
-        let probe = Probe { scope: &self.scope, known, gateways: &gateways, own: &svid.own };
+        let probe = RootProbe { scope: &self.scope, known, gateways: &gateways, own: &svid.own };
         if let Some(left) = left(both.endpoint.trial(), now) {
             let new: Vec<_> = both.endpoint.tried().into_iter().cloned().collect();
             let tried = tokio::time::timeout(left, probe.endpoint(&new)).await.unwrap_or(Err(AskError::OutOfTime));

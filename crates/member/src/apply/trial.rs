@@ -70,11 +70,11 @@ pub(crate) struct Trial {
     pub consented: bool,
     /// Has to be found again after a start.
     #[serde(skip)]
-    pub evidence: Evidence,
+    pub evidence: TrialEvidence,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Evidence {
+pub(crate) struct TrialEvidence {
     pub reached: bool,
     /// The last word of the checks.
     pub checks: Option<Result<(), String>>,
@@ -181,7 +181,7 @@ impl Standing {
             Event::Tick => self.decide(now),
             Event::Restarted => match &mut self.trial {
                 Some(trial) => {
-                    trial.evidence = Evidence::default();
+                    trial.evidence = TrialEvidence::default();
                     trial.spent = Seconds(trial.spent.0.saturating_add(trial.tenth()));
                     Outcome::Noted
                 }
@@ -293,7 +293,7 @@ impl Standing {
         let durable = |standing: &Self| {
             let mut standing = standing.clone();
             if let Some(trial) = &mut standing.trial {
-                trial.evidence = Evidence::default();
+                trial.evidence = TrialEvidence::default();
                 trial.spent = Seconds(trial.spent.0 / trial.tenth());
                 trial.seen = trial.started;
             }
@@ -306,7 +306,7 @@ impl Standing {
 impl Trial {
     pub(crate) fn begin(item: Item, terms: TrialTerms, now: Timestamp) -> Self {
         let terms = TrialTerms { within: terms.within.max(Seconds(1)), ..terms };
-        let evidence = Evidence::default();
+        let evidence = TrialEvidence::default();
         Self { item, terms, started: now, spent: Seconds(0), seen: now, consented: false, evidence }
     }
 

@@ -77,7 +77,7 @@ impl Stage {
                 (scene.truth.reached, scene.truth.checked) = (false, false);
                 let mut found = scene.disk.clone();
                 if let Some(trial) = &mut found.trial {
-                    trial.evidence = Evidence::default();
+                    trial.evidence = TrialEvidence::default();
                 }
                 scene.memory = Some(found);
                 self.perform(&scene, &Event::Restarted, &mut next);
