@@ -14,6 +14,8 @@ use identity::time::{Seconds, Timestamp};
 use manifest::stored::Confirm;
 use serde::{Deserialize, Serialize};
 
+use crate::apply::unfit::{Missing, Unfit};
+
 /// Something that can be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,7 +79,7 @@ pub(crate) struct Trial {
 pub(crate) struct TrialEvidence {
     pub reached: bool,
     /// The last word of the checks.
-    pub checks: Option<Result<(), String>>,
+    pub checks: Option<Result<(), Unfit>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -91,7 +93,7 @@ pub(crate) struct Failed {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Why {
-    /// Not confirmed in time: what was still waited for.
+    /// Not confirmed in time: what was still waited for, in the words that lie on disk.
     Unconfirmed(String),
     /// What lies on the disk is not what was put there. It is taken again when it is offered again.
     Damaged,
@@ -116,7 +118,7 @@ pub(crate) enum Event {
     },
     Checked {
         under: Digest,
-        found: Result<(), String>,
+        found: Result<(), Unfit>,
     },
     Consented(Digest),
     Tick,
@@ -249,7 +251,8 @@ impl Standing {
         };
         let missing = trial.missing();
         if trial.is_over() {
-            let missing = if missing.is_empty() { "time to write it down".to_owned() } else { missing.join("; ") };
+            let missing =
+                if missing.is_empty() { "time to write it down".to_owned() } else { in_words(&missing).join("; ") };
             self.go_back(Why::Unconfirmed(missing), now);
             Outcome::WentBack
         } else if missing.is_empty() {
@@ -329,21 +332,29 @@ impl Trial {
     }
 
     /// What is waited for, in words.
-    pub(crate) fn missing(&self) -> Vec<String> {
+    pub(crate) fn waits_for(&self) -> Vec<String> {
+        in_words(&self.missing())
+    }
+
+    fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         if self.terms.confirm != Confirm::Offline && !self.evidence.reached {
-            missing.push("a connection to a gateway under the new state".to_owned());
+            missing.push(Missing::Gateway);
         }
         match &self.evidence.checks {
             Some(Ok(())) => {}
-            Some(Err(why)) => missing.push(format!("the checks: {why}")),
-            None => missing.push("the checks, which have not ended yet".to_owned()),
+            Some(Err(why)) => missing.push(Missing::Checks(why.clone())),
+            None => missing.push(Missing::ChecksRun),
         }
         if self.terms.confirm == Confirm::Operator && !self.consented {
-            missing.push("an operator's word (freehold confirm)".to_owned());
+            missing.push(Missing::Operator);
         }
         missing
     }
+}
+
+fn in_words(missing: &[Missing]) -> Vec<String> {
+    missing.iter().map(Missing::to_string).collect()
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use wire::known::Known;
 
 use crate::apply::record::{self, Found};
 use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Trial, TrialTerms};
+use crate::apply::unfit::Unfit;
 use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{Scope, ScopeError, read_json, write_json};
 
@@ -160,7 +161,7 @@ impl<D: InDomain> Trusting<D> {
 
     /// What a trial is waiting for, in words.
     pub fn waits_for(&self) -> Vec<String> {
-        self.standing.trial.as_ref().map(Trial::missing).unwrap_or_default()
+        self.standing.trial.as_ref().map(Trial::waits_for).unwrap_or_default()
     }
 
     pub(crate) const fn trial(&self) -> Option<&Trial> {
@@ -227,12 +228,12 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// What was tried works, or why not. Evidence is not written down: it is found again.
-    pub(crate) fn found(&mut self, found: Result<(), String>, now: Timestamp) -> Result<Outcome, ScopeError> {
+    pub(crate) fn found(&mut self, found: Result<(), Unfit>, now: Timestamp) -> Result<Outcome, ScopeError> {
         let Some(under) = self.standing.trial.as_ref().map(|trial| trial.item.digest) else {
             return Ok(Outcome::Ignored);
         };
         if let Err(why) = found {
-            return self.lapse(Some(&why), now);
+            return self.lapse(Some(why), now);
         }
         self.step(Event::Reached { under, fresh: true }, now)?;
         self.step(Event::Checked { under, found }, now)?;
@@ -240,10 +241,10 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// Time passes: goes back at the deadline, for the last reason that was found.
-    pub(crate) fn lapse(&mut self, why: Option<&str>, now: Timestamp) -> Result<Outcome, ScopeError> {
+    pub(crate) fn lapse(&mut self, why: Option<Unfit>, now: Timestamp) -> Result<Outcome, ScopeError> {
         if let (Some(trial), Some(why)) = (&self.standing.trial, why) {
             // It was found in time.
-            let (found, seen) = (Err(why.to_owned()), trial.seen);
+            let (found, seen) = (Err(why), trial.seen);
             let event = Event::Checked { under: trial.item.digest, found };
             self.standing = self.standing.clone().step(event, seen).0;
         }

@@ -64,7 +64,7 @@ pub(crate) fn of(standing: &Standing, problem: Option<String>) -> ApplyView {
             previous: confirmed,
             started: trial.started,
             deadline: trial.deadline(),
-            waits_for: trial.missing(),
+            waits_for: trial.waits_for(),
             needs_gateway: trial.terms.confirm != Confirm::Offline,
         }),
         rolled_back: standing.failed.as_ref().map(|failed| RolledBack {
