@@ -14,10 +14,10 @@ use gateway::port::serve::ServeOptions;
 use gateway::store::folder::{GatewayFile, GatewayFolder};
 use ground::file::{self, FileError};
 use ipnet::IpNet;
-use member::metrics::port::{NoPort, Shown};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
+use wire::http::metrics::port::{NoPort, Shown};
 
 /// What was said on the command line.
 #[derive(Debug, Clone, Default, Args)]

@@ -5,6 +5,7 @@
 use org::enroll::renew::Issuance;
 use org::ledger::entry::SignedEntry;
 
+use crate::damage::{Damage, Part};
 use crate::error::LedgerError;
 use crate::store::Ledger;
 
@@ -15,8 +16,7 @@ impl Ledger {
         self.check_entries()?;
         self.objects()?;
         for (key, text) in self.issuance_rows()? {
-            let bad = |why| LedgerError::Damaged(format!("the issuance of `{key}`: {why}"));
-            serde_json::from_str::<Issuance>(&text).map_err(bad)?;
+            serde_json::from_str::<Issuance>(&text).map_err(|why| Part::Issuance(key).is(why))?;
         }
         Ok(())
     }
@@ -30,12 +30,12 @@ impl Ledger {
             };
             after = last.id;
             for stored in page {
-                let damaged = |why: String| LedgerError::Damaged(format!("entry {}: {why}", stored.id));
-                let envelope = serde_json::from_str(&stored.envelope).map_err(|why| damaged(why.to_string()))?;
-                let signed = SignedEntry::open(self.org, envelope).map_err(|why| damaged(why.to_string()))?;
+                let part = Part::Entry(stored.id);
+                let envelope = serde_json::from_str(&stored.envelope).map_err(|why| part.clone().is(why))?;
+                let signed = SignedEntry::open(self.org, envelope).map_err(|why| part.clone().is(why))?;
                 let seq = i64::try_from(signed.entry.seq).unwrap_or(i64::MAX);
                 if (signed.entry.voice.to_string(), seq, signed.digest.to_string()) != stored.place {
-                    return Err(damaged("it is filed under another place than its own".to_owned()));
+                    return Err(part.is(Damage::Misfiled).into());
                 }
             }
         }

@@ -7,6 +7,7 @@ use identity::id::Digest;
 use identity::time::Timestamp;
 use rusqlite::params;
 
+use crate::damage::{Damage, Part};
 use crate::error::LedgerError;
 use crate::store::Ledger;
 
@@ -26,9 +27,8 @@ pub struct WaitingClaim {
 impl Ledger {
     /// One claim for each node key. It waits since it came first; what it last told of itself counts.
     pub fn keep_claim(&self, node_key: Digest, row: &WaitingClaim) -> Result<(), LedgerError> {
-        let text = |envelope: &Envelope| {
-            serde_json::to_string(envelope).map_err(|why| LedgerError::Damaged(format!("a claim: {why}")))
-        };
+        let text =
+            |envelope: &Envelope| serde_json::to_string(envelope).map_err(|why| LedgerError::from(Part::Claim.is(why)));
         self.db
             .prepare_cached(
                 "INSERT INTO claims VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET
@@ -77,16 +77,15 @@ impl Ledger {
         let mut rows = query.query(params![after, most])?;
         let mut claims = Vec::new();
         while let Some(row) = rows.next()? {
-            let damaged = |what: &str| LedgerError::Damaged(format!("a claim that waits: its {what}"));
-            let read = |text: String| serde_json::from_str(&text).map_err(|_| damaged("envelope"));
-            let digest = |text: String| text.parse::<Digest>().map_err(|_| damaged("digest"));
+            let read = |text: String| serde_json::from_str(&text).map_err(|_| Damage::Claim("envelope"));
+            let digest = |text: String| text.parse::<Digest>().map_err(|_| Damage::Claim("digest"));
             let time = |at: usize| row.get(at).map(Timestamp::from_unix);
             let waiting = WaitingClaim {
                 claim: read(row.get(1)?)?,
                 facts: row.get::<_, Option<String>>(2)?.map(read).transpose()?,
                 invite: digest(row.get(3)?)?,
                 until: time(4)?,
-                source: row.get::<_, String>(5)?.parse().map_err(|_| damaged("address"))?,
+                source: row.get::<_, String>(5)?.parse().map_err(|_| Damage::Claim("address"))?,
                 first_seen: time(6)?,
                 last_seen: time(7)?,
             };

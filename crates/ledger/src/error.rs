@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::damage::Damage;
+
 /// The version of the tables that this program writes.
 pub const CURRENT: u32 = 7;
 
@@ -25,7 +27,13 @@ pub enum LedgerError {
     #[error("the ledger could not be copied to `{}`: {why}; nothing was changed", path.display())]
     NotCopied { path: PathBuf, why: String },
     #[error("the ledger is damaged: {0}; `freehold audit --verify` says more")]
-    Damaged(String),
+    Damaged(Damage),
+}
+
+impl From<Damage> for LedgerError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
 }
 
 impl LedgerError {

@@ -10,18 +10,15 @@ use org::state::State;
 use rusqlite::{OptionalExtension as _, params};
 use wire::exchange::{BYTES_PER_PAGE, ENTRIES_PER_PAGE, IssuedRow};
 
+use crate::damage::Damage;
 use crate::error::LedgerError;
-use crate::store::Ledger;
+use crate::store::{Ledger, read};
 
 /// Of each principal so many numbers are remembered; a clone that is further behind is refused by its number alone.
 const REMEMBERED: u64 = 32;
 
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, LedgerError> {
-    serde_json::from_str(text).map_err(|why| LedgerError::Damaged(why.to_string()))
 }
 
 impl Ledger {
@@ -137,11 +134,10 @@ impl Ledger {
         let (mut all, mut last) = (Vec::new(), after);
         for row in rows {
             let (nth, (key, principal), made, value) = row?;
-            let bad = || LedgerError::Damaged("a note of an SVID is about nobody".to_owned());
             last = u64::try_from(nth).unwrap_or(after);
             all.push(IssuedRow {
-                node_key: key.parse().map_err(|_| bad())?,
-                principal: principal.parse().map_err(|_| bad())?,
+                node_key: key.parse().map_err(|_| Damage::Note)?,
+                principal: principal.parse().map_err(|_| Damage::Note)?,
                 row: read(&value)?,
                 made,
             });

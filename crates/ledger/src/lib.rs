@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
+pub mod damage;
 pub mod error;
 pub(crate) mod migrate;
 pub mod store;

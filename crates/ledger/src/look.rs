@@ -8,6 +8,7 @@ use org::founding::Founding;
 use org::state::State;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::damage::Damage;
 use crate::error::LedgerError;
 use crate::migrate;
 use crate::store::{Ledger, read};
@@ -40,13 +41,13 @@ impl Ledger {
     /// Reads the whole file: is it sound, and what does it say?
     pub fn examine(path: &Path) -> Result<(State, Counts), LedgerError> {
         if !path.exists() {
-            return Err(LedgerError::Damaged(format!("`{}` is missing", path.display())));
+            return Err(Damage::Missing(path.to_owned()).into());
         }
         let db = look(path)?;
         migrate::version(&db, path)?;
         let sound: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if sound != "ok" {
-            return Err(LedgerError::Damaged(sound));
+            return Err(Damage::Structure(sound).into());
         }
         let counts = count(&db, path)?;
         Ok((state(db)?, counts))
@@ -69,7 +70,7 @@ fn look(path: &Path) -> Result<Connection, LedgerError> {
 
 fn state(db: Connection) -> Result<State, LedgerError> {
     let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
-    let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+    let founding = Founding::open(read(&envelope)?).map_err(Damage::Founding)?;
     Ledger { db, org: founding.id, steady: None }.state(&founding, clock::now())
 }
 

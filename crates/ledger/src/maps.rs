@@ -4,6 +4,7 @@ use identity::id::Digest;
 use identity::members::change::MapChange;
 use rusqlite::{OptionalExtension as _, params};
 
+use crate::damage::Damage;
 use crate::error::LedgerError;
 use crate::store::Ledger;
 
@@ -36,7 +37,7 @@ impl Ledger {
         let depth = self.change_of(base)?.map_or(0, |(_, depth, _)| depth) + 1;
         if depth > DEEPEST || root == base {
             let leaves = self.map(base, 0, usize::MAX)?;
-            let no_change = || LedgerError::Damaged(format!("the members' map {root} is no change of {base}"));
+            let no_change = || Damage::NoChange { root, base: Some(base) };
             return self.put_map(root, 0, &change.apply(leaves).ok_or_else(no_change)?);
         }
         let json = serde_json::to_string(change).unwrap_or_default();
@@ -55,7 +56,7 @@ impl Ledger {
         while let Some((base, found, change)) = self.change_of(at)? {
             // A base is always nearer to a whole one.
             if found >= depth {
-                return Err(LedgerError::Damaged(format!("the members' map {root} leads to itself")));
+                return Err(Damage::Circle(root).into());
             }
             changes.push(change);
             (at, depth) = (base, found);
@@ -63,7 +64,7 @@ impl Ledger {
         if changes.is_empty() {
             return self.whole_map(root, from, limit);
         }
-        let no_change = || LedgerError::Damaged(format!("the members' map {root} is no change of another"));
+        let no_change = || Damage::NoChange { root, base: None };
         let mut leaves = self.whole_map(at, 0, usize::MAX)?;
         for change in changes.iter().rev() {
             leaves = change.apply(leaves).ok_or_else(no_change)?;
@@ -76,8 +77,7 @@ impl Ledger {
             self.db.prepare_cached("SELECT leaf FROM maps WHERE root = ?1 AND place >= ?2 ORDER BY place LIMIT ?3")?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = query.query_map(params![root.to_string(), number(from), limit], |row| row.get::<_, String>(0))?;
-        let bad = |_| LedgerError::Damaged("a leaf of a members' map has no digest".to_owned());
-        rows.map(|row| row?.parse().map_err(bad)).collect()
+        rows.map(|row| Ok(row?.parse().map_err(|_| Damage::Leaf)?)).collect()
     }
 
     fn change_of(&self, root: Digest) -> Result<Option<(Digest, u32, MapChange)>, LedgerError> {
@@ -87,7 +87,7 @@ impl Ledger {
         let Some((base, depth, change)) = query.query_row([root.to_string()], row).optional()? else {
             return Ok(None);
         };
-        let bad = || LedgerError::Damaged(format!("what the members' map {root} differs in cannot be read"));
+        let bad = || Damage::Difference(root);
         let base = base.parse().map_err(|_| bad())?;
         Ok(Some((base, depth, serde_json::from_str(&change).map_err(|_| bad())?)))
     }

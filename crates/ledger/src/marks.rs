@@ -5,6 +5,7 @@ use identity::time::Timestamp;
 use rusqlite::{OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
+use crate::damage::{Damage, Part};
 use crate::error::LedgerError;
 use crate::store::Ledger;
 
@@ -38,7 +39,7 @@ pub struct RestoredFrom {
 impl Ledger {
     /// It lacks the entry at this place of its own chain.
     pub fn mark_behind(&self, at: Timestamp, lacks: Recorded) -> Result<(), LedgerError> {
-        let detail = serde_json::to_string(&lacks).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+        let detail = serde_json::to_string(&lacks).map_err(Damage::Json)?;
         self.mark(Mark::Behind, at, &detail)
     }
 
@@ -46,7 +47,7 @@ impl Ledger {
     pub fn behind(&self) -> Result<Option<Recorded>, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT detail FROM marks WHERE name = ?1")?;
         let text: Option<String> = query.query_row([Mark::Behind.word()], |row| row.get(0)).optional()?;
-        let damaged = |why| LedgerError::Damaged(format!("the mark `behind`: {why}"));
+        let damaged = |why| Part::Mark(Mark::Behind.word()).is(why).into();
         text.map(|text| serde_json::from_str(&text).map_err(damaged)).transpose()
     }
 
@@ -56,7 +57,7 @@ impl Ledger {
     }
 
     pub fn mark_restored(&self, origin: &RestoredFrom) -> Result<(), LedgerError> {
-        let detail = serde_json::to_string(origin).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+        let detail = serde_json::to_string(origin).map_err(Damage::Json)?;
         self.mark(Mark::Restored, origin.restored_at, &detail)
     }
 
@@ -64,9 +65,8 @@ impl Ledger {
     pub fn restored(&self) -> Result<Option<RestoredFrom>, LedgerError> {
         let mut query = self.db.prepare("SELECT detail FROM marks WHERE name = ?1")?;
         let details = query.query_map([Mark::Restored.word()], |row| row.get::<_, String>(0))?;
-        let origin = details.map(|detail| {
-            serde_json::from_str(&detail?).map_err(|why| LedgerError::Damaged(format!("the mark `restored`: {why}")))
-        });
+        let origin = details
+            .map(|detail| Ok(serde_json::from_str(&detail?).map_err(|why| Part::Mark(Mark::Restored.word()).is(why))?));
         origin.last().transpose()
     }
 
@@ -90,7 +90,7 @@ impl Ledger {
     pub fn set_back_at(&self) -> Result<Option<Timestamp>, LedgerError> {
         let mut query = self.db.prepare_cached("SELECT value FROM meta WHERE key = 'set back'")?;
         let text: Option<String> = query.query_row([], |row| row.get(0)).optional()?;
-        let damaged = |_| LedgerError::Damaged("when it was set back is no time".to_owned());
+        let damaged = |_| Damage::SetBack.into();
         text.map(|text| text.parse().map(Timestamp::from_unix).map_err(damaged)).transpose()
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use ground::file;
 use rusqlite::Connection;
 
+use crate::damage::Damage;
 use crate::error::{CURRENT, LedgerError};
 
 /// What the first version that was released has. Never edited: a new file is made by these tables and every step after
@@ -87,7 +88,7 @@ pub(crate) fn create(db: &Connection) -> Result<(), LedgerError> {
 /// The version of a file, if this program can do something with it.
 pub(crate) fn version(db: &Connection, path: &Path) -> Result<u32, LedgerError> {
     match db.pragma_query_value(None, "user_version", |row| row.get(0))? {
-        0 => Err(LedgerError::Damaged(format!("`{}` has no tables", path.display()))),
+        0 => Err(Damage::NoTables(path.to_owned()).into()),
         found if found < OLDEST => Err(LedgerError::Older { path: path.to_owned(), found }),
         found if found > CURRENT => Err(LedgerError::Newer { path: path.to_owned(), found }),
         found => Ok(found),

@@ -7,6 +7,7 @@ use identity::time::Timestamp;
 use org::ledger::fold::Leaves;
 use rusqlite::{OptionalExtension as _, params};
 
+use crate::damage::Damage;
 use crate::error::LedgerError;
 use crate::store::Ledger;
 
@@ -33,9 +34,7 @@ impl Ledger {
         let mut query = self.db.prepare_cached("SELECT bytes FROM blobs WHERE digest = ?1")?;
         let bytes: Option<Vec<u8>> = query.query_row([digest.to_string()], |row| row.get(0)).optional()?;
         match bytes {
-            Some(bytes) if Digest::of(&bytes) != digest => {
-                Err(LedgerError::Damaged(format!("what was published as {digest} is something else")))
-            }
+            Some(bytes) if Digest::of(&bytes) != digest => Err(Damage::AnotherObject(digest).into()),
             other => Ok(other),
         }
     }

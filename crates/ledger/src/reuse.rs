@@ -5,6 +5,7 @@ use identity::time::Timestamp;
 use rusqlite::{Connection, params};
 use wire::control::Reuse;
 
+use crate::damage::Damage;
 use crate::error::LedgerError;
 use crate::store::Ledger;
 
@@ -36,7 +37,6 @@ fn note(db: &Connection, invite: InviteId, reuse: &Reuse) -> Result<(), LedgerEr
 }
 
 fn read(db: &Connection, invite: InviteId) -> Result<Vec<Reuse>, LedgerError> {
-    let bad = || LedgerError::Damaged("a row of `reuses` cannot be read".to_owned());
     let all = "SELECT node_key, source, at, name, times FROM reuses WHERE invite = ?1 ORDER BY at, node_key";
     let mut query = db.prepare_cached(all)?;
     let rows = query.query_map([invite.to_string()], |row| {
@@ -47,9 +47,9 @@ fn read(db: &Connection, invite: InviteId) -> Result<Vec<Reuse>, LedgerError> {
         let (key, source, at, name, times) = row?;
         Ok(Reuse {
             at: Timestamp::from_unix(at),
-            source: source.parse().map_err(|_| bad())?,
-            name: name.parse().map_err(|_| bad())?,
-            node_key: key.parse().map_err(|_| bad())?,
+            source: source.parse().map_err(|_| Damage::Reuse)?,
+            name: name.parse().map_err(|_| Damage::Reuse)?,
+            node_key: key.parse().map_err(|_| Damage::Reuse)?,
             times,
         })
     })

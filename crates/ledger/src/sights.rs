@@ -6,6 +6,7 @@ use identity::time::Timestamp;
 use org::ledger::step::Sights;
 use rusqlite::params;
 
+use crate::damage::Damage;
 use crate::error::LedgerError;
 use crate::store::Ledger;
 
@@ -13,7 +14,7 @@ impl Ledger {
     pub fn sights(&self) -> Result<Sights, LedgerError> {
         let mut query = self.db.prepare("SELECT step, since FROM sights")?;
         let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
-        let bad = |_| LedgerError::Damaged("a first sight is of nothing".to_owned());
+        let bad = |_| LedgerError::from(Damage::Sight);
         rows.map(|row| {
             let (step, since) = row?;
             Ok((step.parse().map_err(bad)?, Timestamp::from_unix(since)))

@@ -23,6 +23,7 @@ use org::state::State;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
+use crate::damage::{Damage, Part};
 use crate::error::LedgerError;
 use crate::migrate;
 
@@ -84,7 +85,7 @@ impl Ledger {
     pub fn create(path: &Path, founding: &Founding) -> Result<Self, LedgerError> {
         // SQLite gives its side files the mode of the main one.
         let empty = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        empty.map_err(|why| LedgerError::Damaged(format!("`{}`: {why}", path.display())))?;
+        empty.map_err(|why| Damage::NotCreated { path: path.to_owned(), why })?;
         let db = open(path)?;
         migrate::create(&db)?;
         db.execute("INSERT INTO meta VALUES ('founding', ?1)", [json(&founding.envelope)])?;
@@ -94,12 +95,12 @@ impl Ledger {
     /// Opens the file, and brings it up to date if it is an older one. The caller holds the gateway's lock.
     pub fn open(path: &Path) -> Result<(Self, Founding), LedgerError> {
         if !path.exists() {
-            return Err(LedgerError::Damaged(format!("`{}` is missing", path.display())));
+            return Err(Damage::Missing(path.to_owned()).into());
         }
         let db = open(path)?;
         migrate::bring_up(&db, path)?;
         let envelope: String = db.query_row("SELECT value FROM meta WHERE key = 'founding'", [], |row| row.get(0))?;
-        let founding = Founding::open(read(&envelope)?).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+        let founding = Founding::open(read(&envelope)?).map_err(Damage::Founding)?;
         Ok((Self { db, org: founding.id, steady: path.parent().map(Steady::of) }, founding))
     }
 
@@ -117,7 +118,7 @@ impl Ledger {
         let mut state = State::of(founding);
         state.replica.sights = self.sights()?;
         for envelope in self.objects()? {
-            state.remember(&envelope).map_err(|why| LedgerError::Damaged(why.to_string()))?;
+            state.remember(&envelope).map_err(Damage::Envelope)?;
         }
         let mut most = MOST_WHOLE;
         self.each_entry(|signed| {
@@ -137,9 +138,8 @@ impl Ledger {
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
             let (id, text): (i64, String) = (row.get(0)?, row.get(1)?);
-            let damaged = |why: String| LedgerError::Damaged(format!("entry {id}: {why}"));
-            let envelope = serde_json::from_str(&text).map_err(|why| damaged(why.to_string()))?;
-            act(SignedEntry::remember(self.org, envelope).map_err(|why| damaged(why.to_string()))?);
+            let envelope = serde_json::from_str(&text).map_err(|why| Part::Entry(id).is(why))?;
+            act(SignedEntry::remember(self.org, envelope).map_err(|why| Part::Entry(id).is(why))?);
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Ledger {
             self.heads(&wanted)?.iter().for_each(|head| state.replica.bring_back(head));
             let more = state.wanting(now);
             if more == wanted {
-                return Err(LedgerError::Damaged("a head that was written is missing".to_owned()));
+                return Err(Damage::NoHead.into());
             }
             wanted = more;
         }
@@ -258,14 +258,14 @@ impl Ledger {
     pub fn all_entries(&self) -> Result<Vec<SignedEntry>, LedgerError> {
         let entries = self.entries(0, u32::MAX)?.into_iter();
         let opened = entries.map(|(_, envelope)| SignedEntry::remember(self.org, envelope));
-        opened.map(|opened| opened.map_err(|why| LedgerError::Damaged(why.to_string()))).collect()
+        opened.map(|opened| Ok(opened.map_err(Damage::Envelope)?)).collect()
     }
 
     // ---- for `check` ----
 
     pub(crate) fn check_structure(&self) -> Result<(), LedgerError> {
         let found: String = self.db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        if found == "ok" { Ok(()) } else { Err(LedgerError::Damaged(found)) }
+        if found == "ok" { Ok(()) } else { Err(Damage::Structure(found).into()) }
     }
 
     pub(crate) fn stored_entries(&self, after: i64) -> Result<Vec<StoredEntry>, LedgerError> {
@@ -295,8 +295,8 @@ impl Ledger {
         let mut out = Vec::new();
         for row in rows {
             let (id, text) = row?;
-            let damaged = |why: LedgerError| LedgerError::Damaged(format!("entry {id}: {why}"));
-            out.push((u64::try_from(id).unwrap_or_default(), read(&text).map_err(damaged)?));
+            let envelope = serde_json::from_str(&text).map_err(|why| Part::Entry(id).is(why))?;
+            out.push((u64::try_from(id).unwrap_or_default(), envelope));
         }
         Ok(out)
     }
@@ -308,11 +308,7 @@ impl Ledger {
         let Some(envelope) = text.map(|text| read::<Envelope>(&text)).transpose()? else {
             return Ok(None);
         };
-        if envelope.digest() == digest {
-            Ok(Some(envelope))
-        } else {
-            Err(LedgerError::Damaged(format!("the entry {digest} is another")))
-        }
+        if envelope.digest() == digest { Ok(Some(envelope)) } else { Err(Damage::AnotherEntry(digest).into()) }
     }
 
     /// What stands at a place of a chain: one entry, unless the chain forks there.
@@ -365,8 +361,7 @@ impl Ledger {
     pub fn alarmed(&self) -> Result<BTreeSet<Digest>, LedgerError> {
         let mut query = self.db.prepare("SELECT node_key FROM alarms")?;
         let keys = query.query_map([], |row| row.get::<_, String>(0))?;
-        let bad = |_| LedgerError::Damaged("an alarm is about something that is no node key".to_owned());
-        keys.map(|key| key?.parse().map_err(bad)).collect()
+        keys.map(|key| Ok(key?.parse().map_err(|_| Damage::Alarm)?)).collect()
     }
 
     pub fn alarm(&self, node_key: Digest) -> Result<Option<Alarm>, LedgerError> {
@@ -407,5 +402,5 @@ fn json<T: serde::Serialize>(value: &T) -> String {
 }
 
 pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, LedgerError> {
-    serde_json::from_str(text).map_err(|why| LedgerError::Damaged(why.to_string()))
+    Ok(serde_json::from_str(text).map_err(Damage::Json)?)
 }

@@ -11,7 +11,7 @@ use crate::compile::Compiled;
 use crate::fleet::Fleet;
 
 /// What the layout is, as a whole; raised when a reader of the old one would go wrong.
-pub const LAYOUT: u32 = 1;
+pub(crate) const LAYOUT: u32 = 1;
 /// The file by which a folder is known to be such a layout.
 pub const INDEX: &str = "index.json";
 
@@ -39,23 +39,23 @@ pub struct CompiledIndex {
 /// The members' map as the head names it by its root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Map {
+pub(crate) struct MapFile {
     pub root: Digest,
     /// Sorted by key.
-    pub leaves: Vec<Entry>,
+    pub leaves: Vec<MapEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub(crate) struct MapEntry {
     pub key: Digest,
     pub leaf: Leaf,
 }
 
 /// Every file of the layout, by its relative path.
 pub fn emit(fleet: &Fleet, compiled: &Compiled, schema: u32) -> BTreeMap<String, Vec<u8>> {
-    let entry = |leaf: &Leaf| Entry { key: leaf.key(), leaf: leaf.clone() };
-    let map = Map { root: compiled.root, leaves: compiled.leaves.iter().map(entry).collect() };
+    let entry = |leaf: &Leaf| MapEntry { key: leaf.key(), leaf: leaf.clone() };
+    let map = MapFile { root: compiled.root, leaves: compiled.leaves.iter().map(entry).collect() };
     let mut index = CompiledIndex {
         freehold_layout: LAYOUT,
         org: fleet.org.name.clone(),

@@ -6,6 +6,5 @@ pub mod store;
 #[cfg(test)]
 mod scene;
 pub mod apply;
-pub mod metrics;
 pub mod ask;
 pub mod agent;

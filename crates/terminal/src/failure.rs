@@ -285,6 +285,7 @@ mod tests {
     use identity::verifier::untrusted::{Inactive, Untrusted};
     use org::founding::BadFounding;
     use wire::connect::clocks::Clocks;
+    use wire::connect::reply::Foreign;
 
     use super::*;
 
@@ -305,7 +306,7 @@ mod tests {
         let other = trials::scene::founding().id;
         let other = BadKnowledge::Founding(BadFounding::OtherOrg { expected: other, found: other });
         for why in [
-            CallError::NotAGateway { address: address(), why: String::new() },
+            CallError::NotAGateway { address: address(), why: Foreign::NoKey },
             CallError::NotBelieved { address: address(), why: Untrusted::Malformed },
             CallError::Knowledge { address: Box::new(address()), source: other },
         ] {

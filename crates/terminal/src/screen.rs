@@ -20,7 +20,7 @@ pub fn show_everything(wide: bool) {
 }
 
 /// How many letters fit on a line of standard output; nothing if nobody looks, or wants all of it.
-pub fn room() -> Option<usize> {
+pub(crate) fn room() -> Option<usize> {
     if WIDE.load(Ordering::Relaxed) || !stdout().is_terminal() {
         return None;
     }

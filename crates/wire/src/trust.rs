@@ -5,6 +5,7 @@ use identity::bundle::{Bundle, Endpoint, Identity, InDomain, Roots};
 use identity::envelope::Envelope;
 use pki_types::CertificateDer;
 
+use crate::connect::reply::BadReply;
 use crate::connect::standing::{Signed, Standing};
 use crate::connect::{AlertKind, Believed, CallError, Conversation, GatewayAddress};
 use crate::known::{BadKnowledge, Known};
@@ -75,7 +76,7 @@ impl Conversation {
 
     async fn bundles<D: InDomain>(&mut self, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
         let sent = self.documents(Ask::Trust(D::DOMAIN)).await?;
-        let wrong = |why: &str| CallError::Unreadable { address: self.address.clone(), why: why.to_owned() };
+        let wrong = |why| CallError::Unreadable { address: self.address.clone(), why: BadReply::Bundles(why) };
         known.bundles_among(&sent).map_err(wrong)
     }
 }

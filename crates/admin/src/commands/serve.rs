@@ -7,11 +7,11 @@ use clap::Args;
 use gateway::gateway::GatewayError;
 use gateway::port::serve::ServeError;
 use gateway::store::folder::GatewayFolder;
-use member::metrics::port::NoPort;
 use node::commands::run::stop_signal;
 use node::serving::{self, serve_failure};
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
+use wire::http::metrics::port::NoPort;
 
 use crate::config::{BadConfig, Flags, Settings};
 use crate::home::{Common, During};

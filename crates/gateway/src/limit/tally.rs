@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use member::metrics::text::{Histogram, MetricKind, Page};
 use org::refusal::Refusal;
+use wire::http::metrics::text::{Histogram, MetricKind, Page};
 use wire::permit::Ask;
 
 #[derive(Debug, Default)]

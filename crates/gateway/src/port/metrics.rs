@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ground::clock;
 use ledger::store::Ledger;
 use member::agent::metrics::{self as agent, show_build};
-use member::metrics::text::{MetricKind, Page};
 use org::refusal::Refusal;
 use tokio::sync::Semaphore;
+use wire::http::metrics::text::{MetricKind, Page};
 
 use crate::gateway::Gateway;
 use crate::port::endpoint::EndpointCertificate;

@@ -9,7 +9,6 @@ use ground::clock;
 use identity::causes::describe;
 use identity::time::{Seconds, Timestamp};
 use member::agent;
-use member::metrics::port::{self, NoPort};
 use member::store::scope::{Scope, ScopeError};
 use org::gateway::ENDS_SOON;
 use org::refusal::Refusal;
@@ -19,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use wire::connect::GatewayAddress;
+use wire::http::metrics::port::{self, NoPort};
 use wire::tls;
 
 use crate::answer::operator::files;

@@ -24,6 +24,7 @@ use org::founding::{BadFounding, Founding};
 use org::gateway::{GatewayGrant, GatewayRequest};
 use org::state::State;
 use pki_types::CertificateDer;
+use wire::connect::reply::BadReply;
 use wire::connect::{Believed, CallError, GatewayAddress};
 use wire::control::DIGESTS_PER_CALL;
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have};
@@ -285,7 +286,7 @@ async fn call_other(scope: &Scope, own: &NodeName) -> Result<(Believed, Known), 
         match Box::pin(sync::connect(scope, std::slice::from_ref(&address))).await {
             Ok((line, known)) if line.mandate.gateway != *own => return Ok((line, known)),
             Ok((line, _)) => {
-                let why = "it is this very machine".to_owned();
+                let why = BadReply::OwnGateway;
                 last = Some(AskError::Call(CallError::Unreadable { address: line.address().clone(), why }));
             }
             Err(why) => last = Some(why),

@@ -19,6 +19,7 @@ use member::store::scope::Scope;
 use org::ledger::entry::SignedEntry;
 use org::ledger::frontier::Tip;
 use org::refusal::Refusal;
+use wire::connect::reply::BadReply;
 use wire::connect::{AlertKind, Anchor, Believed, CallError, GatewayAddress};
 use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
 use wire::known::BadKnowledge;
@@ -323,8 +324,7 @@ async fn fetch_blobs(
 }
 
 fn unexpected(line: &Believed) -> ExchangeError {
-    let why = "another answer than was asked for".to_owned();
-    AskError::Call(CallError::Unreadable { address: line.address().clone(), why }).into()
+    AskError::Call(CallError::Unreadable { address: line.address().clone(), why: BadReply::Another }).into()
 }
 
 /// Keeps a word about its ledger that another gateway signed itself.

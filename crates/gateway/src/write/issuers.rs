@@ -110,7 +110,7 @@ const fn rank(state: TrustState) -> u8 {
 }
 
 /// Versions of one domain that are trusted, or no more, whichever head said so: by these a gateway judges others.
-pub fn judged(state: &State, domain: Domain, trusted: bool) -> Vec<TrustLine> {
+pub(crate) fn judged(state: &State, domain: Domain, trusted: bool) -> Vec<TrustLine> {
     let lines = trust::of(&state.trust_lines(), domain).into_iter();
     lines.filter(|line| line.state.is_trusted() == trusted).collect()
 }
@@ -125,7 +125,7 @@ fn shown(state: &State, domain: Domain) -> Vec<TrustLine> {
 }
 
 /// Each root of these versions, once.
-pub fn roots(state: &State, lines: Vec<TrustLine>) -> Vec<(TrustLine, CertificateDer<'static>)> {
+pub(crate) fn roots(state: &State, lines: Vec<TrustLine>) -> Vec<(TrustLine, CertificateDer<'static>)> {
     let mut all: Vec<(TrustLine, CertificateDer<'static>)> = Vec::new();
     for line in lines {
         let record = state.bundle_of(&line);

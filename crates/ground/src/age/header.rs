@@ -114,12 +114,12 @@ pub fn covered(stanzas: &[Stanza]) -> Vec<u8> {
     text.into_bytes()
 }
 
-pub fn encode(bytes: &[u8]) -> String {
+pub(crate) fn encode(bytes: &[u8]) -> String {
     STANDARD_NO_PAD.encode(bytes)
 }
 
 /// Without padding, and in no other than the one written form.
-pub fn decode(text: &str) -> Result<Vec<u8>, BadHeader> {
+pub(crate) fn decode(text: &str) -> Result<Vec<u8>, BadHeader> {
     STANDARD_NO_PAD.decode(text).map_err(|_| BadHeader::Malformed("there is something that is not base64"))
 }
 

@@ -12,7 +12,7 @@ use crate::passphrase::Passphrase;
 use crate::random::{self, NoRandomness};
 
 /// What a guess at a passphrase costs: 2 to this, times 1 KiB of memory and as much work. What `age` itself takes.
-pub const WORK: u8 = 18;
+pub(crate) const WORK: u8 = 18;
 /// A changed file must not make us allocate or wait without end: this is 1 GiB.
 pub const MAX_WORK: u8 = 20;
 

@@ -1,6 +1,6 @@
 //! Keys that sign: Ed25519 for operators, invites and gateways' voices, P-256 for nodes and TLS.
 
-pub mod remembered;
+pub(crate) mod remembered;
 
 use std::fmt;
 use std::str::FromStr;

@@ -12,7 +12,7 @@ use crate::id::Digest;
 use crate::time::{Seconds, Timestamp};
 
 /// The shortest and the longest time that an old bundle is trusted beside the new one.
-pub const GRACE: std::ops::RangeInclusive<Seconds> = Seconds(0)..=Seconds::DAY.times(400);
+pub(crate) const GRACE: std::ops::RangeInclusive<Seconds> = Seconds(0)..=Seconds::DAY.times(400);
 
 /// One turn in the life of a domain's bundles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -373,7 +373,7 @@ fn sole_principal(reading: &Reading, org: &OrgName) -> Result<Principal, Untrust
 }
 
 /// DER drops leading zeros and adds one before a high bit; serials are sixteen bytes whatever stands there.
-pub fn serial_of(reading: &Reading) -> Result<Serial, Untrusted> {
+pub(crate) fn serial_of(reading: &Reading) -> Result<Serial, Untrusted> {
     let significant: Vec<u8> = reading.serial.iter().copied().skip_while(|byte| *byte == 0).collect();
     let mut serial = [0; 16];
     let start = serial.len().checked_sub(significant.len()).ok_or(Untrusted::Malformed)?;

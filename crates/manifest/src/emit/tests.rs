@@ -47,7 +47,7 @@ fn emitted(fleet: &Fleet) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn the_layout_can_be_followed_from_the_root_to_each_manifest() {
     let files = emitted(&full());
-    let map: Map = serde_json::from_slice(&files["map.json"]).unwrap();
+    let map: MapFile = serde_json::from_slice(&files["map.json"]).unwrap();
     let leaves: Vec<Leaf> = map.leaves.iter().map(|entry| entry.leaf.clone()).collect();
     assert_eq!(MembersMap::of(&leaves).unwrap().root(), map.root);
     assert!(map.leaves.is_sorted_by(|a, b| a.key < b.key));

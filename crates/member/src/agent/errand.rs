@@ -18,7 +18,7 @@ use crate::ask::source::Source;
 /// One line of JSON on the agent's socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
+pub(crate) enum Request {
     Sync(Errand),
     /// Who is at the other end of a connection that a service here accepted?
     Caller(ServiceConnection),
@@ -66,7 +66,7 @@ pub struct ErrandAnswer {
 
 /// An errand that somebody waits for.
 #[derive(Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     pub errand: Errand,
     pub preview: Option<Preview>,
     pub answer: oneshot::Sender<ErrandAnswer>,
@@ -80,7 +80,7 @@ pub struct AgentHandle {
     pub tunnel: TunnelDesk,
 }
 
-pub fn handle(status: Arc<Mutex<NodeStatus>>, tunnel: TunnelDesk) -> (AgentHandle, mpsc::Receiver<Asked>) {
+pub(crate) fn handle(status: Arc<Mutex<NodeStatus>>, tunnel: TunnelDesk) -> (AgentHandle, mpsc::Receiver<Asked>) {
     let (errands, receiver) = mpsc::channel(4);
     (AgentHandle { status, errands, tunnel }, receiver)
 }

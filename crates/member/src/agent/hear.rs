@@ -127,7 +127,7 @@ impl Agent {
     pub(super) async fn hear_tree(&mut self, source: &Source) -> Result<(Known, Option<String>), AskError> {
         // What a connection knew may be less.
         self.line = None;
-        let tree::Told { known, listed, trust } = tree::read(&self.scope, &self.node, source).await?;
+        let tree::TreeTold { known, listed, trust } = tree::read(&self.scope, &self.node, source).await?;
         self.check_own_key(&known)?;
         let now = clock::now();
         self.take(&known, listed, now);

@@ -8,8 +8,8 @@ use wire::known::Known;
 
 use crate::apply::view::ApplyView;
 use crate::ask::error::AskError;
-use crate::metrics::text::{MetricKind, Page};
 use crate::store::scope::{Scope, ScopeError};
+use wire::http::metrics::text::{MetricKind, Page};
 
 /// What the agent did and has. Written by it, read by whoever shows it.
 #[derive(Debug, Default)]

@@ -32,7 +32,7 @@ const GUESTS: usize = 16;
 
 /// Answers for this user alone, until dropped.
 #[derive(Debug)]
-pub struct Socket {
+pub(crate) struct Socket {
     task: AbortHandle,
     path: PathBuf,
 }
@@ -44,7 +44,7 @@ impl Drop for Socket {
     }
 }
 
-pub fn answer(scope: &Scope, handle: AgentHandle) -> Option<Socket> {
+pub(crate) fn answer(scope: &Scope, handle: AgentHandle) -> Option<Socket> {
     let path = scope.path("agent.sock");
     let _ = std::fs::remove_file(&path);
     // The folder is private, so nobody can connect before the mode is set.

@@ -21,9 +21,10 @@ use crate::agent::{Agent, Line};
 use crate::apply::engine::Urge;
 use crate::apply::trial::Outcome;
 use crate::apply::trust::{Trusting, Trying};
+use crate::apply::unfit::Unfit;
 use crate::ask::error::AskError;
 use crate::ask::keep::{self, Both};
-use crate::ask::trust::{self, Probe};
+use crate::ask::trust::{self, RootProbe};
 use crate::store::scope::{Scope, ScopeError, Svid};
 
 /// What the agent remembers of roots beside what is on the disk.
@@ -33,8 +34,8 @@ pub(super) struct Care {
     head: Option<Digest>,
     on_trial: bool,
     /// Why the last attempt did not work, for each domain.
-    endpoint: Option<String>,
-    identity: Option<String>,
+    endpoint: Option<Unfit>,
+    identity: Option<Unfit>,
     problem: Option<String>,
     /// When SVIDs that lead to too few roots are renewed.
     reissue_at: Option<Timestamp>,
@@ -78,8 +79,8 @@ impl Agent {
             let Some(known) = self.scope.known()? else { return Ok((false, false)) };
             let (head, now) = (&known.head.head, known.now(clock::now()));
             let mut both = Both::open(&self.scope, &known, now)?;
-            let endpoint = both.endpoint.lapse(self.trust.endpoint.as_deref(), now)?;
-            let identity = both.identity.lapse(self.trust.identity.as_deref(), now)?;
+            let endpoint = both.endpoint.lapse(self.trust.endpoint.clone(), now)?;
+            let identity = both.identity.lapse(self.trust.identity.clone(), now)?;
             both.endpoint.settle(&self.scope, head)?;
             both.identity.settle(&self.scope, head)?;
             Ok((both.is_on_trial(), endpoint == Outcome::WentBack || identity == Outcome::WentBack))
@@ -159,19 +160,21 @@ impl Agent {
             return Ok(());
         };
         let gateways = self.gateways();
-        let probe = Probe { scope: &self.scope, known, gateways: &gateways, own: &svid.own };
+        let probe = RootProbe { scope: &self.scope, known, gateways: &gateways, own: &svid.own };
         if let Some(left) = left(both.endpoint.trial(), now) {
             let new: Vec<_> = both.endpoint.tried().into_iter().cloned().collect();
             let tried = tokio::time::timeout(left, probe.endpoint(&new)).await.unwrap_or(Err(AskError::OutOfTime));
-            self.trust.endpoint = tried.as_ref().err().map(|why| describe(why));
-            both.endpoint.found(tried.map_err(|why| describe(&why)), known.now(clock::now()))?;
+            let tried = tried.map_err(|why| Unfit::Roots(describe(&why)));
+            self.trust.endpoint = tried.as_ref().err().cloned();
+            both.endpoint.found(tried, known.now(clock::now()))?;
             both.endpoint.settle(&self.scope, head)?;
         }
         if let Some(left) = left(both.identity.trial(), now) {
             let new: Vec<_> = both.identity.tried().into_iter().cloned().collect();
             let tried = tokio::time::timeout(left, probe.identity(&new)).await.unwrap_or(Err(AskError::OutOfTime));
-            self.trust.identity = tried.as_ref().err().map(|why| describe(why));
-            both.identity.found(tried.map_err(|why| describe(&why)), known.now(clock::now()))?;
+            let tried = tried.map_err(|why| Unfit::Roots(describe(&why)));
+            self.trust.identity = tried.as_ref().err().cloned();
+            both.identity.found(tried, known.now(clock::now()))?;
             both.identity.settle(&self.scope, head)?;
         }
         self.trust.on_trial = both.is_on_trial();

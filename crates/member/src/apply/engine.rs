@@ -28,6 +28,7 @@ use crate::apply::probe;
 use crate::apply::record::{self, Found};
 use crate::apply::stage::{FOLDER, Kept, Shelf, StageError};
 use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Trial, TrialTerms};
+use crate::apply::unfit::Unfit;
 use crate::apply::view::{self, ApplyView};
 
 /// Checks that failed are made again after this time, and those that passed while something else is waited for.
@@ -68,8 +69,8 @@ pub(crate) struct Engine {
     written: Option<Standing>,
     /// All that is kept and could be read.
     manifests: BTreeMap<Digest, Arc<Manifest>>,
-    checks: JoinSet<(Digest, Result<(), String>)>,
-    ended: Option<(Digest, Result<(), String>)>,
+    checks: JoinSet<(Digest, Result<(), Unfit>)>,
+    ended: Option<(Digest, Result<(), Unfit>)>,
     /// Of these, not before then.
     next_checks: Option<(Digest, Instant)>,
     checking: Option<Digest>,
@@ -241,7 +242,7 @@ impl Engine {
         if let Some((under, found)) = ended {
             let (found, wait) = match (found, &self.unreached) {
                 (Ok(()), None) => (Ok(()), AGAIN_AFTER_SUCCESS),
-                (Ok(()), Some(why)) => (Err(why.clone()), AGAIN_AFTER_A_PORT),
+                (Ok(()), Some(why)) => (Err(Unfit::Unreached(why.clone())), AGAIN_AFTER_A_PORT),
                 (Err(why), _) => (Err(why), AGAIN_AFTER_FAILURE),
             };
             self.next_checks = Some((under, Instant::now() + wait));

@@ -1,5 +1,6 @@
 //! Applying what was offered, so that nothing bricks a node: on trial first, back at the deadline.
 
+pub(crate) mod unfit;
 pub mod trial;
 pub(crate) mod record;
 pub mod stage;

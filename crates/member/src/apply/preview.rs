@@ -25,12 +25,12 @@ pub struct Preview {
     pub obeyed: Option<Digest>,
     pub outcome: Outcome,
     /// If it would be on trial: what confirms it, and in which time.
-    pub trial: Option<TrialTerms>,
+    pub trial: Option<TrialShown>,
     pub changes: Vec<Change>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrialTerms {
+pub struct TrialShown {
     pub confirm: Confirm,
     pub within: Seconds,
 }
@@ -98,7 +98,7 @@ impl<'a> Ground<'a> {
         let (_, outcome) = self.standing.clone().step(Event::Offered(offer), now);
         let obeyed = self.standing.obeyed().map(|item| item.digest);
         let before = obeyed.and_then(|digest| self.read(digest));
-        let terms = TrialTerms { confirm: offer.terms.confirm, within: offer.terms.within };
+        let terms = TrialShown { confirm: offer.terms.confirm, within: offer.terms.within };
         Ok(Preview {
             head: offered.head,
             manifest: Some(offered.digest),

@@ -17,6 +17,8 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
+use crate::apply::unfit::{BadProbe, Unfit};
+
 /// No check may last longer than this, whatever it says.
 const LONGEST: Seconds = Seconds(600);
 /// Of what a program says, this much at its end is looked at.
@@ -29,7 +31,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Runs all at once. Dropped, it ends what it began. Says of each that failed why.
-pub(crate) async fn run(checks: BTreeMap<Name, Check>, files: PathBuf) -> Result<(), String> {
+pub(crate) async fn run(checks: BTreeMap<Name, Check>, files: PathBuf) -> Result<(), Unfit> {
     let mut running = JoinSet::new();
     for (name, check) in checks {
         let files = files.clone();
@@ -40,18 +42,17 @@ pub(crate) async fn run(checks: BTreeMap<Name, Check>, files: PathBuf) -> Result
         match ended {
             Ok(Ok(())) => {}
             Ok(Err((name, why))) => {
-                failed.insert(name.to_string(), why);
+                failed.insert(Some(name), why);
             }
             Err(why) => {
-                failed.insert("?".to_owned(), why.to_string());
+                failed.insert(None, BadProbe::Broken(why.to_string()));
             }
         }
     }
-    let told: Vec<_> = failed.into_iter().map(|(name, why)| format!("`{name}`: {why}")).collect();
-    if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
+    if failed.is_empty() { Ok(()) } else { Err(Unfit::Checks(failed)) }
 }
 
-async fn one(check: &Check, files: &Path) -> Result<(), String> {
+async fn one(check: &Check, files: &Path) -> Result<(), BadProbe> {
     let limit = check.timeout.clamp(Seconds(1), LONGEST);
     let probe = async {
         match &check.probe {
@@ -60,17 +61,18 @@ async fn one(check: &Check, files: &Path) -> Result<(), String> {
             Probe::Command(words) => command(words, files).await,
         }
     };
-    let late = |_| Err(format!("no answer within {limit}"));
+    let late = |_| Err(BadProbe::Late(limit));
     tokio::time::timeout(Duration::from_secs(limit.0), probe).await.unwrap_or_else(late)
 }
 
-async fn connect(at: &HostPort) -> Result<TcpStream, String> {
+async fn connect(at: &HostPort) -> Result<TcpStream, BadProbe> {
     let stream = TcpStream::connect((at.host.to_string(), at.port)).await;
-    stream.map_err(|why| format!("cannot connect to {at}: {why}"))
+    stream.map_err(|why| BadProbe::NotConnected { at: at.clone(), why: why.to_string() })
 }
 
-async fn get(at: &HostPort, path: &str, wanted: u16) -> Result<(), String> {
-    let failed = |why: &dyn std::fmt::Display| format!("http://{at}{path}: {why}");
+async fn get(at: &HostPort, path: &str, wanted: u16) -> Result<(), BadProbe> {
+    let failed =
+        |why: &dyn std::fmt::Display| BadProbe::NoPage { at: at.clone(), path: path.to_owned(), why: why.to_string() };
     let stream = connect(at).await?;
     let client =
         hyper::client::conn::http1::Builder::new().max_buf_size(MAX_REPLY_HEAD).handshake(TokioIo::new(stream));
@@ -86,8 +88,9 @@ async fn get(at: &HostPort, path: &str, wanted: u16) -> Result<(), String> {
         // The connection ends by itself only if it broke off; the answer, if any, is told by the sender.
         Err(why) = connection => Err(why),
     };
-    let status = answered.map_err(|why| failed(&why))?.status().as_u16();
-    if status == wanted { Ok(()) } else { Err(failed(&format!("answered {status} instead of {wanted}"))) }
+    let found = answered.map_err(|why| failed(&why))?.status().as_u16();
+    let other = || BadProbe::OtherStatus { at: at.clone(), path: path.to_owned(), found, wanted };
+    if found == wanted { Ok(()) } else { Err(other()) }
 }
 
 /// All that a program began ends with it.
@@ -102,8 +105,8 @@ impl Drop for Group {
 }
 
 /// Without a shell. A relative path with a slash is one of the files delivered.
-async fn command(words: &[String], files: &Path) -> Result<(), String> {
-    let (program, arguments) = words.split_first().ok_or_else(|| "no program is named".to_owned())?;
+async fn command(words: &[String], files: &Path) -> Result<(), BadProbe> {
+    let (program, arguments) = words.split_first().ok_or(BadProbe::NoProgram)?;
     let path = if program.contains('/') { files.join(program) } else { PathBuf::from(program) };
     let mut child = Command::new(path)
         .args(arguments)
@@ -117,7 +120,7 @@ async fn command(words: &[String], files: &Path) -> Result<(), String> {
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
-        .map_err(|why| format!("`{program}` cannot be started: {why}"))?;
+        .map_err(|why| BadProbe::NotStarted { program: program.clone(), why: why.to_string() })?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     let _group = Group(pid);
     let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -134,13 +137,12 @@ async fn command(words: &[String], files: &Path) -> Result<(), String> {
             _ = &mut reading => child.wait().await,
         }
     };
-    let status = ended.map_err(|why| format!("`{program}`: {why}"))?;
+    let status = ended.map_err(|why| BadProbe::NotEnded { program: program.clone(), why: why.to_string() })?;
     if status.success() {
         return Ok(());
     }
     let said = last_line(&err_tail).or_else(|| last_line(&out_tail));
-    let said = said.map(|said| format!(": {said}")).unwrap_or_default();
-    Err(format!("`{program}` ended with {status}{said}"))
+    Err(BadProbe::Ended { program: program.clone(), status: status.to_string(), said })
 }
 
 /// Reads to the end, however much it is, and keeps the last of it.

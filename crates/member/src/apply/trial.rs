@@ -14,10 +14,12 @@ use identity::time::{Seconds, Timestamp};
 use manifest::stored::Confirm;
 use serde::{Deserialize, Serialize};
 
+use crate::apply::unfit::{Missing, Unfit};
+
 /// Something that can be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Item {
+pub(crate) struct Item {
     pub digest: Digest,
     /// Of the part that can break a node. Items that agree in it take each other's place without a trial.
     pub runs: Digest,
@@ -26,7 +28,7 @@ pub struct Item {
 /// What confirms an item, and in which time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TrialTerms {
+pub(crate) struct TrialTerms {
     pub confirm: Confirm,
     /// Only a connection that was made under the new state counts: trust, identity or program changed.
     pub fresh: bool,
@@ -34,7 +36,7 @@ pub struct TrialTerms {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offer {
+pub(crate) struct Offer {
     pub item: Item,
     /// Of the head that names the item. Older heads offer nothing.
     pub head: u64,
@@ -46,7 +48,7 @@ pub struct Offer {
 /// Where a node stands. This is what lies on disk, but for the evidence of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// The newest head that offered something.
     pub head: u64,
     /// What stays whatever happens; nothing at first.
@@ -60,7 +62,7 @@ pub struct Standing {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Trial {
+pub(crate) struct Trial {
     pub item: Item,
     pub terms: TrialTerms,
     pub started: Timestamp,
@@ -70,19 +72,19 @@ pub struct Trial {
     pub consented: bool,
     /// Has to be found again after a start.
     #[serde(skip)]
-    pub evidence: Evidence,
+    pub evidence: TrialEvidence,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Evidence {
+pub(crate) struct TrialEvidence {
     pub reached: bool,
     /// The last word of the checks.
-    pub checks: Option<Result<(), String>>,
+    pub checks: Option<Result<(), Unfit>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failed {
+pub(crate) struct Failed {
     pub item: Item,
     pub why: Why,
     pub at: Timestamp,
@@ -90,8 +92,8 @@ pub struct Failed {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Why {
-    /// Not confirmed in time: what was still waited for.
+pub(crate) enum Why {
+    /// Not confirmed in time: what was still waited for, in the words that lie on disk.
     Unconfirmed(String),
     /// What lies on the disk is not what was put there. It is taken again when it is offered again.
     Damaged,
@@ -107,7 +109,7 @@ impl fmt::Display for Why {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     Offered(Offer),
     /// mTLS with a gateway that is mandated, while this item was obeyed.
     Reached {
@@ -116,7 +118,7 @@ pub enum Event {
     },
     Checked {
         under: Digest,
-        found: Result<(), String>,
+        found: Result<(), Unfit>,
     },
     Consented(Digest),
     Tick,
@@ -150,24 +152,24 @@ pub enum Outcome {
 
 impl Standing {
     /// What the node obeys.
-    pub fn obeyed(&self) -> Option<Item> {
+    pub(crate) fn obeyed(&self) -> Option<Item> {
         self.trial.as_ref().map(|trial| trial.item).or(self.confirmed)
     }
 
     /// Narrows what is obeyed: it is newer, and went back.
-    pub fn guard(&self) -> Option<Item> {
+    pub(crate) fn guard(&self) -> Option<Item> {
         self.failed.as_ref().filter(|_| self.trial.is_none()).map(|failed| failed.item)
     }
 
     /// What must stay on the disk.
-    pub fn kept(&self) -> impl Iterator<Item = Digest> {
+    pub(crate) fn kept(&self) -> impl Iterator<Item = Digest> {
         let trial = self.trial.as_ref().map(|trial| trial.item);
         let failed = self.failed.as_ref().map(|failed| failed.item);
         [trial, self.confirmed, self.previous, failed].into_iter().flatten().map(|item| item.digest)
     }
 
     #[must_use]
-    pub fn step(mut self, event: Event, now: Timestamp) -> (Self, Outcome) {
+    pub(crate) fn step(mut self, event: Event, now: Timestamp) -> (Self, Outcome) {
         if let Some(trial) = &mut self.trial {
             trial.spend(now);
         }
@@ -181,7 +183,7 @@ impl Standing {
             Event::Tick => self.decide(now),
             Event::Restarted => match &mut self.trial {
                 Some(trial) => {
-                    trial.evidence = Evidence::default();
+                    trial.evidence = TrialEvidence::default();
                     trial.spent = Seconds(trial.spent.0.saturating_add(trial.tenth()));
                     Outcome::Noted
                 }
@@ -249,7 +251,8 @@ impl Standing {
         };
         let missing = trial.missing();
         if trial.is_over() {
-            let missing = if missing.is_empty() { "time to write it down".to_owned() } else { missing.join("; ") };
+            let missing =
+                if missing.is_empty() { "time to write it down".to_owned() } else { in_words(&missing).join("; ") };
             self.go_back(Why::Unconfirmed(missing), now);
             Outcome::WentBack
         } else if missing.is_empty() {
@@ -289,11 +292,11 @@ impl Standing {
     }
 
     /// Must the disk hear of this? Evidence is found again, and time is written down by tenths.
-    pub fn differs_from(&self, written: &Self) -> bool {
+    pub(crate) fn differs_from(&self, written: &Self) -> bool {
         let durable = |standing: &Self| {
             let mut standing = standing.clone();
             if let Some(trial) = &mut standing.trial {
-                trial.evidence = Evidence::default();
+                trial.evidence = TrialEvidence::default();
                 trial.spent = Seconds(trial.spent.0 / trial.tenth());
                 trial.seen = trial.started;
             }
@@ -304,9 +307,9 @@ impl Standing {
 }
 
 impl Trial {
-    pub fn begin(item: Item, terms: TrialTerms, now: Timestamp) -> Self {
+    pub(crate) fn begin(item: Item, terms: TrialTerms, now: Timestamp) -> Self {
         let terms = TrialTerms { within: terms.within.max(Seconds(1)), ..terms };
-        let evidence = Evidence::default();
+        let evidence = TrialEvidence::default();
         Self { item, terms, started: now, spent: Seconds(0), seen: now, consented: false, evidence }
     }
 
@@ -319,31 +322,39 @@ impl Trial {
         (self.terms.within.0 / 10).max(1)
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.spent >= self.terms.within
     }
 
     /// By the clock as it was last seen.
-    pub fn deadline(&self) -> Timestamp {
+    pub(crate) fn deadline(&self) -> Timestamp {
         self.seen + Seconds(self.terms.within.0.saturating_sub(self.spent.0))
     }
 
     /// What is waited for, in words.
-    pub fn missing(&self) -> Vec<String> {
+    pub(crate) fn waits_for(&self) -> Vec<String> {
+        in_words(&self.missing())
+    }
+
+    fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         if self.terms.confirm != Confirm::Offline && !self.evidence.reached {
-            missing.push("a connection to a gateway under the new state".to_owned());
+            missing.push(Missing::Gateway);
         }
         match &self.evidence.checks {
             Some(Ok(())) => {}
-            Some(Err(why)) => missing.push(format!("the checks: {why}")),
-            None => missing.push("the checks, which have not ended yet".to_owned()),
+            Some(Err(why)) => missing.push(Missing::Checks(why.clone())),
+            None => missing.push(Missing::ChecksRun),
         }
         if self.terms.confirm == Confirm::Operator && !self.consented {
-            missing.push("an operator's word (freehold confirm)".to_owned());
+            missing.push(Missing::Operator);
         }
         missing
     }
+}
+
+fn in_words(missing: &[Missing]) -> Vec<String> {
+    missing.iter().map(Missing::to_string).collect()
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use wire::known::Known;
 
 use crate::apply::record::{self, Found};
 use crate::apply::trial::{Event, Item, Offer, Outcome, Standing, Trial, TrialTerms};
+use crate::apply::unfit::Unfit;
 use crate::store::scope::trust::TrustPaths;
 use crate::store::scope::{Scope, ScopeError, read_json, write_json};
 
@@ -64,7 +65,7 @@ struct TogetherFile {
 
 /// How something new is tried.
 #[derive(Debug, Clone, Copy)]
-pub struct Trying {
+pub(crate) struct Trying {
     pub within: Seconds,
     /// There is no gateway to reach.
     pub offline: bool,
@@ -144,7 +145,7 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// Every bundle that the head trusts, if all of them are here.
-    pub fn at_hand(&self, head: &Head) -> Option<Vec<Bundle<D>>> {
+    pub(crate) fn at_hand(&self, head: &Head) -> Option<Vec<Bundle<D>>> {
         head.trusted_bundles(D::DOMAIN).map(|line| self.bundle(line.bundle).cloned()).collect()
     }
 
@@ -158,17 +159,18 @@ impl<D: InDomain> Trusting<D> {
         bundles.into_iter().flatten().filter(|bundle| !before.contains(&bundle.digest())).collect()
     }
 
-    pub const fn trial(&self) -> Option<&Trial> {
-        self.standing.trial.as_ref()
+    /// What a trial is waiting for, in words.
+    pub fn waits_for(&self) -> Vec<String> {
+        self.standing.trial.as_ref().map(Trial::waits_for).unwrap_or_default()
     }
 
-    pub const fn standing(&self) -> &Standing {
-        &self.standing
+    pub(crate) const fn trial(&self) -> Option<&Trial> {
+        self.standing.trial.as_ref()
     }
 
     /// Takes all that the head trusts. Only what adds roots to those that are still trusted is tried; what takes some
     /// away is authority, and where none is left there is nothing to go back to.
-    pub fn offer(
+    pub(crate) fn offer(
         &mut self,
         scope: &Scope,
         head: &Head,
@@ -206,7 +208,7 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// Takes all that the head trusts without a trial: nothing of what was here leads to a gateway.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         scope: &Scope,
         head: &Head,
@@ -226,12 +228,12 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// What was tried works, or why not. Evidence is not written down: it is found again.
-    pub fn found(&mut self, found: Result<(), String>, now: Timestamp) -> Result<Outcome, ScopeError> {
+    pub(crate) fn found(&mut self, found: Result<(), Unfit>, now: Timestamp) -> Result<Outcome, ScopeError> {
         let Some(under) = self.standing.trial.as_ref().map(|trial| trial.item.digest) else {
             return Ok(Outcome::Ignored);
         };
         if let Err(why) = found {
-            return self.lapse(Some(&why), now);
+            return self.lapse(Some(why), now);
         }
         self.step(Event::Reached { under, fresh: true }, now)?;
         self.step(Event::Checked { under, found }, now)?;
@@ -239,10 +241,10 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// Time passes: goes back at the deadline, for the last reason that was found.
-    pub fn lapse(&mut self, why: Option<&str>, now: Timestamp) -> Result<Outcome, ScopeError> {
+    pub(crate) fn lapse(&mut self, why: Option<Unfit>, now: Timestamp) -> Result<Outcome, ScopeError> {
         if let (Some(trial), Some(why)) = (&self.standing.trial, why) {
             // It was found in time.
-            let (found, seen) = (Err(why.to_owned()), trial.seen);
+            let (found, seen) = (Err(why), trial.seen);
             let event = Event::Checked { under: trial.item.digest, found };
             self.standing = self.standing.clone().step(event, seen).0;
         }
@@ -250,7 +252,7 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// Confirms, or goes back.
-    pub fn tick(&mut self, now: Timestamp) -> Result<Outcome, ScopeError> {
+    pub(crate) fn tick(&mut self, now: Timestamp) -> Result<Outcome, ScopeError> {
         let trial = self.standing.trial.as_ref().map(|trial| trial.item.digest);
         let (next, outcome) = self.standing.clone().step(Event::Tick, now);
         if outcome == Outcome::Confirmed
@@ -272,13 +274,13 @@ impl<D: InDomain> Trusting<D> {
     }
 
     /// The program was started: that costs a trial some of its time.
-    pub fn restarted(&mut self, now: Timestamp) -> Result<(), ScopeError> {
+    pub(crate) fn restarted(&mut self, now: Timestamp) -> Result<(), ScopeError> {
         self.step(Event::Restarted, now)?;
         self.tick(now).map(drop)
     }
 
     /// The file for others follows, and what nobody names goes.
-    pub fn settle(&mut self, scope: &Scope, head: &Head) -> Result<(), ScopeError> {
+    pub(crate) fn settle(&mut self, scope: &Scope, head: &Head) -> Result<(), ScopeError> {
         if !self.is_served(head) {
             if self.is_stolen(head) && scope.withdraw_roots(&self.paths, D::DOMAIN)? {
                 tracing::error!(

@@ -54,7 +54,7 @@ pub fn from_disk(scope: &Path) -> ApplyView {
     }
 }
 
-pub fn of(standing: &Standing, problem: Option<String>) -> ApplyView {
+pub(crate) fn of(standing: &Standing, problem: Option<String>) -> ApplyView {
     let confirmed = standing.confirmed.map(|item| item.digest);
     ApplyView {
         head: standing.head,
@@ -64,7 +64,7 @@ pub fn of(standing: &Standing, problem: Option<String>) -> ApplyView {
             previous: confirmed,
             started: trial.started,
             deadline: trial.deadline(),
-            waits_for: trial.missing(),
+            waits_for: trial.waits_for(),
             needs_gateway: trial.terms.confirm != Confirm::Offline,
         }),
         rolled_back: standing.failed.as_ref().map(|failed| RolledBack {

@@ -20,7 +20,7 @@ use crate::ask::svid::{Asking, check_offer};
 use crate::store::scope::{NodeFile, Scope, ScopeError};
 
 /// Renews one principal's SVID over an open mTLS connection.
-pub async fn renew(
+pub(crate) async fn renew(
     scope: &Scope,
     node: &NodeFile,
     principal: &Principal,

@@ -73,12 +73,16 @@ pub(crate) async fn check_in(
     let question = CheckIn { signers: known.signers.version, head: known.head.head.version, tip };
     let CheckedIn { signers, head, tip, recoveries } = gateway.ask(Ask::CheckIn, &question).await?;
     let head = head.as_ref();
-    take_authority(scope, known, Authority { signers: &signers, head, rivals: &[], tip: &tip, recoveries: &recoveries })
+    take_authority(
+        scope,
+        known,
+        ToldAuthority { signers: &signers, head, rivals: &[], tip: &tip, recoveries: &recoveries },
+    )
 }
 
 /// What a node wants to hear of beside the org itself.
 #[derive(Debug)]
-pub struct Wants {
+pub(crate) struct Wants {
     /// The head for which it knows how it is listed.
     pub listed: u64,
     /// Manifests on its disk.
@@ -96,7 +100,7 @@ pub struct Wants {
 
 /// What came, checked.
 #[derive(Debug)]
-pub struct Heard {
+pub(crate) struct Heard {
     pub known: Known,
     /// The clocks, if they are apart.
     pub apart: Option<String>,
@@ -111,7 +115,7 @@ pub struct Heard {
 
 /// What the head in force says that this node should be.
 #[derive(Debug)]
-pub enum Listed {
+pub(crate) enum Listed {
     /// Nothing: it keeps what it has.
     Nothing,
     Manifest {
@@ -122,7 +126,7 @@ pub enum Listed {
 }
 
 /// Waits for news. Authority is on disk before anything else is looked at, and stays also if the rest does not hold.
-pub async fn sync(
+pub(crate) async fn sync(
     scope: &Scope,
     gateway: &mut Believed,
     known: &Known,
@@ -145,7 +149,7 @@ pub async fn sync(
     };
     let answer: SyncAnswer = gateway.ask_patiently(Ask::Sync, &question, question.wait).await?;
     let beside = answer.rivals.as_deref();
-    let told = Authority {
+    let told = ToldAuthority {
         signers: &answer.signers,
         head: answer.head.as_ref(),
         rivals: beside.unwrap_or_default(),
@@ -249,7 +253,7 @@ const MAX_RECOVERIES: usize = 8;
 
 /// What a gateway told of who decides.
 #[derive(Debug, Clone, Copy)]
-struct Authority<'a> {
+struct ToldAuthority<'a> {
     signers: &'a [Envelope],
     head: Option<&'a Envelope>,
     /// Heads beside that one.
@@ -259,8 +263,8 @@ struct Authority<'a> {
 }
 
 /// Signer sets, the head, and heads beside it: the ratchet, on disk before it is believed.
-fn take_authority(scope: &Scope, known: &Known, told: Authority<'_>) -> Result<(Known, Option<String>), AskError> {
-    let Authority { signers, head, rivals, tip, recoveries } = told;
+fn take_authority(scope: &Scope, known: &Known, told: ToldAuthority<'_>) -> Result<(Known, Option<String>), AskError> {
+    let ToldAuthority { signers, head, rivals, tip, recoveries } = told;
     let (now, known) = (known.now(clock::now()), &scope.timed(known.clone()));
     let newer = match known.told(signers, head, rivals, now) {
         Ok(newer) => newer,
@@ -341,7 +345,7 @@ mod tests {
         let told = |known: &Known, (step, head): (Envelope, Head), by: &str| {
             let head = scene::sealed(&founding, &head, by);
             let (signers, head) = (&[step][..], Some(&head));
-            let told = Authority { signers, head, rivals: &[], tip: &tip, recoveries: &[] };
+            let told = ToldAuthority { signers, head, rivals: &[], tip: &tip, recoveries: &[] };
             take_authority(&scope, known, told).map(|(known, _)| known)
         };
         let known = told(&known, step("ben"), "ben").unwrap();

@@ -16,7 +16,7 @@ use crate::store::{suspensions, tunnel};
 
 /// What a tree says.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct TreeTold {
     pub known: Known,
     pub listed: Result<Listed, AskError>,
     /// Said to be the bundles that its head trusts; not checked yet.
@@ -24,7 +24,7 @@ pub(crate) struct Told {
 }
 
 /// Authority is on disk before the rest is looked at, and stays also if the rest does not hold.
-pub(crate) async fn read(scope: &Scope, node: &NodeFile, source: &Source) -> Result<Told, AskError> {
+pub(crate) async fn read(scope: &Scope, node: &NodeFile, source: &Source) -> Result<TreeTold, AskError> {
     let known = scope.known()?.ok_or(AskError::NotJoined)?;
     let (secret, node_key) = (scope.seal_secret()?, scope.node_key()?.public().digest());
     let (name, from, old) = (node.name.clone(), source.clone(), known.clone());
@@ -62,5 +62,5 @@ pub(crate) async fn read(scope: &Scope, node: &NodeFile, source: &Source) -> Res
         Ok(Some(listed)) => Ok(Listed::Manifest { digest: listed.digest, bytes: Some(listed.manifest) }),
         Err(why) => Err(not_taken(why).into()),
     };
-    Ok(Told { known: newer, listed, trust })
+    Ok(TreeTold { known: newer, listed, trust })
 }

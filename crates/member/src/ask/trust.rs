@@ -88,14 +88,14 @@ pub(crate) fn take_given(scope: &Scope, known: &Known, given: &[Envelope], tryin
 
 /// By whom and with what something new is tried.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Probe<'a> {
+pub(crate) struct RootProbe<'a> {
     pub scope: &'a Scope,
     pub known: &'a Known,
     pub gateways: &'a [GatewayAddress],
     pub own: &'a OwnSvid,
 }
 
-impl Probe<'_> {
+impl RootProbe<'_> {
     /// A gateway must be reached anew under each new version alone.
     pub(crate) async fn endpoint(self, new: &[Bundle<Endpoint>]) -> Result<(), AskError> {
         for bundle in new {

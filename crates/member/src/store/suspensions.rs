@@ -14,7 +14,7 @@ use crate::store::scope::{Scope, ScopeError, read_json, write_json};
 
 const NAME: &str = "suspensions.json";
 
-pub fn path(folder: &Path) -> PathBuf {
+pub(crate) fn path(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
@@ -32,7 +32,7 @@ pub fn save(folder: &Path, suspensions: &Suspensions) -> Result<(), ScopeError> 
 }
 
 /// What somebody handed over: on disk before anybody is stopped by it. True if it says something new.
-pub fn take(scope: &Scope, known: &Known, handed: &[Envelope]) -> Result<bool, ScopeError> {
+pub(crate) fn take(scope: &Scope, known: &Known, handed: &[Envelope]) -> Result<bool, ScopeError> {
     let mut all = load(&scope.folder);
     let now = clock::now();
     let is_new = all.take(known.heeded(handed, now), &known.signers, known.now(now));
@@ -43,12 +43,12 @@ pub fn take(scope: &Scope, known: &Known, handed: &[Envelope]) -> Result<bool, S
 }
 
 /// The mark of all that are known here.
-pub fn mark(scope: &Scope) -> Option<Digest> {
+pub(crate) fn mark(scope: &Scope) -> Option<Digest> {
     load(&scope.folder).mark()
 }
 
 /// Who stopped this very machine, if somebody did.
-pub fn own(scope: &Scope, known: &Known) -> Result<Option<Suspended>, ScopeError> {
+pub(crate) fn own(scope: &Scope, known: &Known) -> Result<Option<Suspended>, ScopeError> {
     let stopped = load(&scope.folder).stopped(&known.signers);
     let node_key = scope.node_key()?.public().digest();
     Ok(stopped.of(node_key, known.now(clock::now())).cloned())

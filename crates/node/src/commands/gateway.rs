@@ -14,11 +14,11 @@ use ground::clock;
 use ground::file::{self, FileAccess};
 use identity::principal::Address;
 use ipnet::IpNet;
-use member::metrics::port::{NoPort, Shown};
 use org::gateway::GatewayGrant;
 use serde::Serialize;
 use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
+use wire::http::metrics::port::{NoPort, Shown};
 
 use crate::commands::roots::Common;
 use crate::commands::run::stop_signal;

@@ -7,11 +7,11 @@ use identity::time::Seconds;
 use member::agent::metrics::{self, Tally};
 use member::agent::{self, AgentError, AgentOptions};
 use member::ask::source::Source;
-use member::metrics::port::{self, NoPort, Shown};
 use member::store::scope::ScopeError;
 use terminal::failure::{During, Exit, Failure};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use wire::http::metrics::port::{self, NoPort, Shown};
 
 use crate::commands::join::go_on;
 use crate::commands::roots::Common;

@@ -8,7 +8,6 @@ use identity::bundle::{Domain, InDomain};
 use identity::head::TrustState;
 use identity::id::Fingerprint;
 use identity::trust;
-use member::apply::trial::Trial;
 use member::apply::trust::Trusting;
 use member::ask::keep::{Both, follow, trust_told};
 use member::store::scope::trust::TrustPaths;
@@ -137,7 +136,7 @@ fn shown<D: InDomain>(scope: &Scope, paths: &TrustPaths, trusting: &Trusting<D>,
         file: scope.roots_path(paths, D::DOMAIN),
         versions: versions.collect(),
         told: trusting.told(head),
-        waits_for: trusting.trial().map(Trial::missing).unwrap_or_default(),
+        waits_for: trusting.waits_for(),
     }
 }
 

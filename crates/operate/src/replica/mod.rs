@@ -12,6 +12,7 @@ use ground::file::{self, FileError, Lock};
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::PublicKey;
+use ledger::damage::Damage;
 use ledger::error::LedgerError;
 use ledger::replicate::{self, NotTaken};
 use ledger::store::Ledger;
@@ -176,7 +177,7 @@ fn store(folder: &OperatorFolder, known: &Known) -> Result<(Ledger, Lock), Repli
 fn read(path: &Path, founding: &Founding) -> Result<(Ledger, State), ReplicaError> {
     let (ledger, own) = Ledger::open(path)?;
     if own.id != founding.id {
-        return Err(LedgerError::Damaged("it is another org's".to_owned()).into());
+        return Err(LedgerError::from(Damage::AnotherOrgs).into());
     }
     let state = ledger.state(&own, clock::now())?;
     Ok((ledger, state))

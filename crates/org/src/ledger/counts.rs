@@ -58,7 +58,7 @@ pub(crate) fn counts_within<T: Object>(envelope: &Envelope, ground: &Ground, lat
 }
 
 /// How many keys of the set in force have signed.
-pub fn signers_of(envelope: &Envelope, ground: &Ground) -> usize {
+pub(crate) fn signers_of(envelope: &Envelope, ground: &Ground) -> usize {
     envelope.signers_among(&ground.set.quorum.keys()).len()
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn before(spent: &Spent, voice: PublicKey, invite: Digest, key: Diges
 
 /// What a replica has beside the ground.
 #[derive(Debug, Clone, Copy)]
-pub struct Holdings<'a> {
+pub(crate) struct Holdings<'a> {
     /// The map of the head in force. Nothing if the head names one that is not here.
     pub leaves: Option<&'a Leaves>,
     pub chains: &'a BTreeMap<PublicKey, Entries>,
@@ -118,7 +118,7 @@ struct Claimed<'a> {
     recorded: bool,
 }
 
-pub fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
+pub(crate) fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
     let mut state = State {
         signers: ground.set.as_ref(),
         head: ground.head.as_ref().map(|record| record.digest),

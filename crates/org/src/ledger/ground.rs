@@ -98,7 +98,7 @@ fn forgotten<'h>(top: Option<&HeadRecord>, reached: &BTreeSet<Digest>, heads: &'
 }
 
 /// Heads by which something is judged, and of which too little is here: whoever has them brings them back first.
-pub fn wanting(in_force: &InForce, named: Option<Digest>, heads: &Heads, sets: &Sets) -> BTreeSet<Digest> {
+pub(crate) fn wanting(in_force: &InForce, named: Option<Digest>, heads: &Heads, sets: &Sets) -> BTreeSet<Digest> {
     let within = named.and_then(|named| heads.held(&named)).map(|named| heads.within(&heads.reach(Some(named), sets)));
     let heads_then = within.as_ref().unwrap_or(heads);
     let JudgedBy { top, rivals, reached } = judged_by(in_force, heads_then, sets);

@@ -23,7 +23,7 @@ use crate::ledger::ground::Ground;
 
 /// What a machine shows of itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown<'a> {
+pub(crate) struct Shown<'a> {
     pub name: &'a NodeName,
     /// Digest of its node key.
     pub key: Digest,
@@ -34,7 +34,7 @@ pub struct Shown<'a> {
 
 /// How the name stands in a map, which was checked.
 #[derive(Debug, Clone, Copy)]
-pub enum MapPlace<'a> {
+pub(crate) enum MapPlace<'a> {
     /// In the map of the head with this digest.
     Leaf { leaf: &'a NodeLeaf, by: Digest },
     /// It has none in the map of the head with this digest.
@@ -44,7 +44,7 @@ pub enum MapPlace<'a> {
 }
 
 /// What the asked one knows beside the ground. Whatever it does not answer is not known to it.
-pub trait Facts {
+pub(crate) trait Facts {
     /// The name that the head in force lists for this key.
     fn name_of(&self, _key: Digest) -> Fact<Option<NodeName>> {
         Fact::Unknown
@@ -72,13 +72,13 @@ pub trait Facts {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fact<T> {
+pub(crate) enum Fact<T> {
     Known(T),
     Unknown,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Link {
+pub(crate) enum Link {
     Linked,
     Forked,
     NotLinked,
@@ -178,7 +178,7 @@ impl NotMember {
     }
 }
 
-pub fn judge(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<Member, NotMember> {
+pub(crate) fn judge(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<Member, NotMember> {
     let head = ground.head.as_ref().ok_or(NotMember::NoHead)?;
     if ground.revoked.node_keys.contains(&shown.key) {
         return Err(NotMember::Revoked);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::suspend::{LONGEST, Suspension, is_plain};
 
 /// So many are kept whole. The signers of a set share them in equal parts: none crowds out another.
-pub const MOST: usize = 256;
+pub(crate) const MOST: usize = 256;
 /// So many with those of which only a mark is left.
 pub(crate) const MARKS: usize = 2_048;
 /// Whoever hands over more than that hands over something else.

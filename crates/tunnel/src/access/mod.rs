@@ -3,6 +3,6 @@
 pub mod table;
 pub mod targets;
 pub mod pins;
-pub mod denied;
+pub(crate) mod denied;
 pub mod trust;
 pub mod policy;

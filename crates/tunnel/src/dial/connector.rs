@@ -287,7 +287,7 @@ impl Connector {
         quic: Arc<quic::QuicConnection>,
         met: MetPeer,
     ) -> Result<PeerConnection, NotReached> {
-        let (head, shared, Known { peer, until }) = (met.head, met.shared, self.known(key, met)?);
+        let (head, shared, KnownPeer { peer, until }) = (met.head, met.shared, self.known(key, met)?);
         let reached = Reached { round_trip: quic.connection.rtt(), head };
         let counted = Arc::new(self.health.reached(&key.node, Protocol::Quic, reached));
         let connection = PeerConnection { inner: AnyConnection::Quic(quic), peer, via: None, until, shared, counted };
@@ -310,7 +310,7 @@ impl Connector {
     }
 
     /// The node that was called, and no other; and until when that holds.
-    fn known(&self, key: &CallKey, met: MetPeer) -> Result<Known, NotReached> {
+    fn known(&self, key: &CallKey, met: MetPeer) -> Result<KnownPeer, NotReached> {
         let peer = met.peer.map_err(NotReached::NotBelieved)?;
         if *peer.principal() != Principal::node(&self.state.org, &key.node) {
             return Err(NotReached::AnotherNode { found: peer.principal().clone(), wanted: key.node.clone() });
@@ -322,12 +322,12 @@ impl Connector {
         let chain = self.state.svids.chain_of(&key.who).unwrap_or_default();
         let own = chain.first().and_then(|leaf| identity::certificate::read(leaf).ok());
         let until = own.map_or(peer.until(), |own| own.validity.not_after.min(peer.until()));
-        Ok(Known { peer, until })
+        Ok(KnownPeer { peer, until })
     }
 }
 
 /// Whoever was called.
-struct Known {
+struct KnownPeer {
     peer: Arc<Peer>,
     until: Timestamp,
 }

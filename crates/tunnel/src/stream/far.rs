@@ -17,7 +17,7 @@ use crate::stream::end::{SILENT, StreamEnd};
 use crate::stream::progress::Progress;
 use crate::transport::{quic, tls};
 
-pub(super) trait Outgoing {
+pub(super) trait OutgoingBytes {
     /// Does it say that it lives while it has nothing to say?
     const BEATS: bool;
     /// Sends so many bytes of the buffer's body.
@@ -26,7 +26,7 @@ pub(super) trait Outgoing {
     async fn beat(&mut self) -> Result<(), StreamEnd>;
 }
 
-pub(super) trait Incoming {
+pub(super) trait IncomingBytes {
     /// Passes on what comes next; false at the end.
     async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, StreamEnd>;
     /// After the end: returns only if something is wrong.
@@ -36,14 +36,14 @@ pub(super) trait Incoming {
 // ---- TLS ----
 
 pub(super) struct TlsOut<'a> {
-    ends: &'a mut tokio::io::WriteHalf<TlsStream>,
+    ends: &'a mut tokio::io::WriteHalf<AnyTls>,
     /// No frame is half written.
     whole: &'a AtomicBool,
 }
 
-pub(super) struct TlsIn<'a>(&'a mut crate::frame::reader::FrameReader<tokio::io::ReadHalf<TlsStream>>);
+pub(super) struct TlsIn<'a>(&'a mut crate::frame::reader::FrameReader<tokio::io::ReadHalf<AnyTls>>);
 
-type TlsStream = tokio_rustls::TlsStream<Box<dyn tls::TlsIo>>;
+type AnyTls = tokio_rustls::TlsStream<Box<dyn tls::TlsIo>>;
 
 pub(super) fn tls<'a>(ends: &'a mut tls::TlsConnection, whole: &'a AtomicBool) -> (TlsOut<'a>, TlsIn<'a>) {
     (TlsOut { ends: &mut ends.to, whole }, TlsIn(&mut ends.frames))
@@ -63,7 +63,7 @@ impl TlsOut<'_> {
     }
 }
 
-impl Outgoing for TlsOut<'_> {
+impl OutgoingBytes for TlsOut<'_> {
     const BEATS: bool = true;
 
     async fn send(&mut self, buffer: &mut FrameBuffer, count: usize) -> Result<(), StreamEnd> {
@@ -94,7 +94,7 @@ impl TlsIn<'_> {
     }
 }
 
-impl Incoming for TlsIn<'_> {
+impl IncomingBytes for TlsIn<'_> {
     async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, StreamEnd> {
         let mut left = match self.next().await? {
             (FrameKind::Data, length) => length,
@@ -167,14 +167,14 @@ pub(super) struct QuicIn<'a, S> {
     stopped: Option<S>,
 }
 
-type Stopped = Result<Option<VarInt>, StoppedError>;
+type QuicStopped = Result<Option<VarInt>, StoppedError>;
 
-pub(super) fn quic(ends: &mut quic::QuicStream) -> (QuicOut<'_>, QuicIn<'_, impl Future<Output = Stopped>>) {
+pub(super) fn quic(ends: &mut quic::QuicStream) -> (QuicOut<'_>, QuicIn<'_, impl Future<Output = QuicStopped>>) {
     let stopped = Some(ends.to.stopped());
     (QuicOut(&mut ends.to), QuicIn { from: &mut ends.from, stopped })
 }
 
-impl Outgoing for QuicOut<'_> {
+impl OutgoingBytes for QuicOut<'_> {
     const BEATS: bool = false;
 
     async fn send(&mut self, buffer: &mut FrameBuffer, count: usize) -> Result<(), StreamEnd> {
@@ -196,7 +196,7 @@ impl Outgoing for QuicOut<'_> {
     }
 }
 
-impl<S: Future<Output = Stopped>> Incoming for QuicIn<'_, S> {
+impl<S: Future<Output = QuicStopped>> IncomingBytes for QuicIn<'_, S> {
     async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, StreamEnd> {
         let mut chunks: [Bytes; CHUNKS] = std::array::from_fn(|_| Bytes::new());
         match self.from.read_chunks(&mut chunks).await {
@@ -246,7 +246,7 @@ async fn write_chunks(near: &mut &Socket, chunks: &mut [Bytes]) -> std::io::Resu
 
 pub(super) struct Plain<'a>(pub &'a Socket);
 
-impl Outgoing for Plain<'_> {
+impl OutgoingBytes for Plain<'_> {
     const BEATS: bool = false;
 
     async fn send(&mut self, buffer: &mut FrameBuffer, count: usize) -> Result<(), StreamEnd> {
@@ -262,7 +262,7 @@ impl Outgoing for Plain<'_> {
     }
 }
 
-impl Incoming for Plain<'_> {
+impl IncomingBytes for Plain<'_> {
     async fn pass(&mut self, near: &mut &Socket, progress: &Progress<'_>) -> Result<bool, StreamEnd> {
         self.0.readable().await.map_err(far)?;
         let mut buffer = FrameBuffer::take();

@@ -17,7 +17,7 @@ use crate::state::meter::ServiceMeter;
 use crate::state::socket::{ResetHandle, Socket};
 use crate::state::streams::{Direction, OpenStream, Sockets};
 use crate::stream::end::{SILENT, StreamEnd};
-use crate::stream::far::{self, Incoming, Outgoing};
+use crate::stream::far::{self, IncomingBytes, OutgoingBytes};
 use crate::stream::progress::Progress;
 use crate::transport::{quic, tls};
 
@@ -162,7 +162,7 @@ struct Halves<'a, O, I> {
 }
 
 /// Until it is over, in one way or another. The sockets are nobody else's then.
-async fn both_ways<O: Outgoing, I: Incoming>(
+async fn both_ways<O: OutgoingBytes, I: IncomingBytes>(
     socket: &Socket,
     Halves { to, from }: Halves<'_, O, I>,
     progress: &Progress<'_>,
@@ -183,7 +183,7 @@ async fn both_ways<O: Outgoing, I: Incoming>(
 }
 
 /// From the program to the other node. Returns when both directions are at their end.
-async fn send<O: Outgoing>(near: &Socket, to: &mut O, progress: &Progress<'_>) -> Result<(), StreamEnd> {
+async fn send<O: OutgoingBytes>(near: &Socket, to: &mut O, progress: &Progress<'_>) -> Result<(), StreamEnd> {
     let ended = send_all(near, to, progress).await;
     if let Err(StreamEnd::Far(_) | StreamEnd::Broken) = &ended {
         // The other direction carries what it said before, and ends by itself.
@@ -192,7 +192,7 @@ async fn send<O: Outgoing>(near: &Socket, to: &mut O, progress: &Progress<'_>) -
     ended
 }
 
-async fn send_all<O: Outgoing>(near: &Socket, to: &mut O, progress: &Progress<'_>) -> Result<(), StreamEnd> {
+async fn send_all<O: OutgoingBytes>(near: &Socket, to: &mut O, progress: &Progress<'_>) -> Result<(), StreamEnd> {
     loop {
         tokio::select! {
             ready = near.readable() => ready.map_err(StreamEnd::Near)?,
@@ -213,7 +213,7 @@ async fn send_all<O: Outgoing>(near: &Socket, to: &mut O, progress: &Progress<'_
     }
 }
 
-async fn finish<O: Outgoing>(to: &mut O, progress: &Progress<'_>) -> Result<(), StreamEnd> {
+async fn finish<O: OutgoingBytes>(to: &mut O, progress: &Progress<'_>) -> Result<(), StreamEnd> {
     to.end().await?;
     progress.sent_end.store(true, Relaxed);
     progress.told_end.notify_one();
@@ -230,7 +230,7 @@ async fn finish<O: Outgoing>(to: &mut O, progress: &Progress<'_>) -> Result<(), 
 }
 
 /// From the other node to the program. Returns when both directions are at their end.
-async fn receive<I: Incoming>(from: &mut I, mut near: &Socket, progress: &Progress<'_>) -> Result<(), StreamEnd> {
+async fn receive<I: IncomingBytes>(from: &mut I, mut near: &Socket, progress: &Progress<'_>) -> Result<(), StreamEnd> {
     loop {
         match from.pass(&mut near, progress).await {
             Ok(true) => {}

@@ -3,6 +3,7 @@
 use identity::principal::Address;
 use identity::verifier::Untrusted;
 
+use super::reply::Foreign;
 use super::{AlertKind, CallError, not_believed};
 
 /// Gateways speak TLS 1.3, and whoever says this does not, or not so.
@@ -33,17 +34,14 @@ pub(super) fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Opt
             let why = other.0.downcast_ref::<Untrusted>()?.clone();
             Some(not_believed(address, why))
         }
-        // Whoever has seen a gateway's certificate can show it, but cannot sign with its key.
         rustls::Error::InvalidCertificate(rustls::CertificateError::BadSignature) => {
-            let why = "it shows a certificate whose key it does not have".to_owned();
-            Some(CallError::NotAGateway { address, why })
+            Some(CallError::NotAGateway { address, why: Foreign::NoKey })
         }
         // Directly, something else than a gateway may answer; what a carrier hands on has been a gateway's.
         _ if is_foreign(tls) && address.is_direct() => {
-            let why = format!("it does not speak TLS as gateways do ({tls})");
-            Some(CallError::NotAGateway { address, why })
+            Some(CallError::NotAGateway { address, why: Foreign::NotTls(tls.clone()) })
         }
-        _ if is_foreign(tls) || is_garbled(tls) => Some(CallError::Tampered { address, why: tls.to_string() }),
+        _ if is_foreign(tls) || is_garbled(tls) => Some(CallError::Tampered { address, why: tls.clone() }),
         rustls::Error::AlertReceived(alert) if own => {
             let (why, alert) = match *alert {
                 Alert::CertificateRevoked => ("it was revoked", AlertKind::Revoked),

@@ -27,6 +27,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::carry::way::{self, NoWay};
 use crate::connect::clocks::Clocks;
+use crate::connect::reply::{BadReply, Foreign};
 use crate::connect::standing::Standing;
 use crate::http::{self, MAX_REPLY};
 use crate::known::{BadKnowledge, Known};
@@ -35,6 +36,7 @@ use crate::sync::{Documents, Done, ShowRequest};
 use crate::tls::{self, EXPORTER_LABEL, Expect, OwnSvid, TlsSetup};
 
 pub mod clocks;
+pub mod reply;
 pub(crate) mod standing;
 mod explain;
 
@@ -58,11 +60,11 @@ pub enum CallError {
         source: Box<NoWay>,
     },
     #[error("what is said to and by the gateway at {address} is changed on the way: {why}")]
-    Tampered { address: Address, why: String },
+    Tampered { address: Address, why: rustls::Error },
     #[error("the gateway at {address} did not answer in time")]
     Silent { address: Address },
     #[error("what answers at {address} is not a gateway: {why}")]
-    NotAGateway { address: Address, why: String },
+    NotAGateway { address: Address, why: Foreign },
     #[error("the gateway at {address} is not one of this org's: {why}")]
     NotBelieved { address: Address, why: Untrusted },
     #[error(
@@ -100,7 +102,7 @@ pub enum CallError {
         source: BadKnowledge,
     },
     #[error("the gateway at {address} answered what cannot be read: {why}")]
-    Unreadable { address: Address, why: String },
+    Unreadable { address: Address, why: BadReply },
     #[error(transparent)]
     Refused(#[from] Refusal),
     #[error(transparent)]
@@ -208,13 +210,13 @@ impl Provisional {
         let failed = |source| explain(source, &address, own.is_some());
         let stream = way::open(&address, gateway.dial).await.map_err(|why| no_way(why, &address))?;
         let config = tls::client(expect.clone(), address.host.clone(), own)?;
-        let unreadable = |why: &str| CallError::Unreadable { address: address.clone(), why: why.to_owned() };
-        let name = ServerName::try_from(address.host.to_string()).map_err(|_| unreadable("its name"))?;
+        let unreadable = |why| CallError::Unreadable { address: address.clone(), why };
+        let name = ServerName::try_from(address.host.to_string()).map_err(|_| unreadable(BadReply::Name))?;
         let stream = TlsConnector::from(config).connect(name, stream).await.map_err(failed)?;
         let session = stream.get_ref().1;
         let exporter = session
             .export_keying_material([0; 32], EXPORTER_LABEL, None)
-            .map_err(|_| unreadable("TLS gave no exporter"))?;
+            .map_err(|_| unreadable(BadReply::NoExporter))?;
         // The verifier has seen this chain during the handshake; this reads its issuer out of it.
         let chain = session.peer_certificates().unwrap_or_default();
         let endpoint =
@@ -356,8 +358,8 @@ impl Conversation {
         let silent = |_| CallError::Silent { address: address.clone() };
         let dial = async {
             let stream = way::open(&address, gateway.dial).await.map_err(|why| no_way(why, &address))?;
-            let unreadable = |why: &str| CallError::Unreadable { address: address.clone(), why: why.to_owned() };
-            let name = ServerName::try_from(address.host.to_string()).map_err(|_| unreadable("its name"))?;
+            let unnamed = |_| CallError::Unreadable { address: address.clone(), why: BadReply::Name };
+            let name = ServerName::try_from(address.host.to_string()).map_err(unnamed)?;
             let config = tls::carrier()?;
             let stream = TlsConnector::from(config).connect(name, stream).await;
             let stream = stream.map_err(|source| explain(source, &address, false))?;
@@ -371,7 +373,7 @@ impl Conversation {
 
     pub(crate) async fn document(&mut self, ask: Ask) -> Result<Envelope, CallError> {
         let address = self.address.clone();
-        let missing = || CallError::Unreadable { address, why: format!("nothing at {}", ask.path()) };
+        let missing = || CallError::Unreadable { address, why: BadReply::Nothing(ask) };
         self.documents(ask).await?.into_iter().next().ok_or_else(missing)
     }
 
@@ -391,10 +393,10 @@ impl Conversation {
         time: Duration,
     ) -> Result<A, CallError> {
         let address = self.address.clone();
-        let unreadable = |why: String| CallError::Unreadable { address: address.clone(), why };
+        let unreadable = |why| CallError::Unreadable { address: address.clone(), why };
         let (method, body) = match ask.method() {
             Method::Get => ("GET", Vec::new()),
-            Method::Post => ("POST", serde_json::to_vec(question).map_err(|why| unreadable(why.to_string()))?),
+            Method::Post => ("POST", serde_json::to_vec(question).map_err(|why| unreadable(BadReply::Json(why)))?),
         };
         let request = hyper::Request::builder()
             .method(method)
@@ -402,7 +404,7 @@ impl Conversation {
             .header(hyper::header::HOST, address.host_port().to_string())
             .header(hyper::header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
-            .map_err(|why| unreadable(why.to_string()))?;
+            .map_err(|why| unreadable(BadReply::Request(why)))?;
         let own = self.own;
         let exchange = async {
             self.sender.ready().await.map_err(|why| from_hyper(&why, &address, own))?;
@@ -410,16 +412,16 @@ impl Conversation {
             let status = response.status();
             let date = response.headers().get(hyper::header::DATE).and_then(|date| date.to_str().ok());
             self.date = date.and_then(Timestamp::from_http);
-            let bytes = http::read(response.into_body(), MAX_REPLY).await.map_err(|why| unreadable(why.to_string()))?;
+            let bytes =
+                http::read(response.into_body(), MAX_REPLY).await.map_err(|why| unreadable(BadReply::Body(why)))?;
             Ok::<_, CallError>((status, bytes))
         };
         let silent = |_| CallError::Silent { address: address.clone() };
         let (status, bytes) = timeout(time, exchange).await.map_err(silent)??;
         if status == hyper::StatusCode::OK {
-            return serde_json::from_slice(&bytes).map_err(|why| unreadable(why.to_string()));
+            return serde_json::from_slice(&bytes).map_err(|why| unreadable(BadReply::Json(why)));
         }
-        let refusal: Refusal = serde_json::from_slice(&bytes)
-            .map_err(|_| unreadable(format!("status {status} without a reason that this program knows")))?;
+        let refusal: Refusal = serde_json::from_slice(&bytes).map_err(|_| unreadable(BadReply::Status(status)))?;
         Err(refusal.into())
     }
 }

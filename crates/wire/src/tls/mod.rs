@@ -1,7 +1,6 @@
 //! All TLS configuration: 1.3 only, no resumption, our one verifier on both sides.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -25,9 +24,14 @@ use rustls::{
     SignatureScheme,
 };
 
-/// What each verifier of ours says of signatures: one scheme, of TLS 1.3 alone, checked by its provider.
+/// What each verifier of ours says of signatures: none of an older TLS, and of TLS 1.3 what stands here, or else one
+/// scheme that its provider checks.
 macro_rules! judges_signatures {
     () => {
+        judges_signatures!(own, message, cert, signature =>
+            check_signature(&own.provider, message, cert, signature), SCHEMES.to_vec());
+    };
+    ($own:ident, $message:ident, $cert:ident, $signature:ident => $check:expr, $schemes:expr) => {
         fn verify_tls12_signature(
             &self,
             _: &[u8],
@@ -39,15 +43,16 @@ macro_rules! judges_signatures {
 
         fn verify_tls13_signature(
             &self,
-            message: &[u8],
-            cert: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
+            $message: &[u8],
+            $cert: &CertificateDer<'_>,
+            $signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, Error> {
-            check_signature(&self.provider, message, cert, signature)
+            let $own = self;
+            $check
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            SCHEMES.to_vec()
+            $schemes
         }
     };
 }
@@ -161,16 +166,11 @@ pub fn certified(chain: Vec<CertificateDer<'static>>, key: &P256Key) -> Result<C
     Ok(CertifiedKey::new(chain, aws_lc_rs::sign::any_supported_type(&key)?))
 }
 
+#[derive(Debug)]
 struct CallerVerifier {
     judgment: Arc<ArcSwap<Judgment>>,
     vouched: Arc<Vouched>,
     provider: Arc<CryptoProvider>,
-}
-
-impl fmt::Debug for CallerVerifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CallerVerifier")
-    }
 }
 
 impl ClientCertVerifier for CallerVerifier {
@@ -282,16 +282,11 @@ pub fn client(expect: Expect, host: Host, own: Option<&OwnSvid>) -> Result<Arc<C
     Ok(Arc::new(config))
 }
 
+#[derive(Debug)]
 struct GatewayVerifier {
     expect: Expect,
     host: Host,
     provider: Arc<CryptoProvider>,
-}
-
-impl fmt::Debug for GatewayVerifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GatewayVerifier")
-    }
 }
 
 impl ServerCertVerifier for GatewayVerifier {
@@ -341,27 +336,8 @@ impl ServerCertVerifier for AnyCarrier {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(TLS12)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
-    }
+    judges_signatures!(_own, _message, _cert, _signature => Ok(HandshakeSignatureValid::assertion()),
+        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes());
 }
 
 /// The only scheme on either side, and the answer to an older TLS.

@@ -1,6 +1,5 @@
 //! TLS between nodes: both sides show an SVID, both judge the other's by the same verifier, and no one is a stranger.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -58,6 +57,7 @@ pub fn nobody() -> ServerName<'static> {
     ServerName::IpAddress(pki_types::IpAddr::V4(pki_types::Ipv4Addr::from([127, 0, 0, 1])))
 }
 
+#[derive(Debug)]
 struct PeerVerifier {
     bench: Bench,
     provider: Arc<CryptoProvider>,
@@ -87,12 +87,6 @@ impl PeerVerifier {
             Err(why) if why.is_unknown_root() => Err(judgment.explain(why, &chain, now)),
             Err(why) => Err(why),
         }
-    }
-}
-
-impl fmt::Debug for PeerVerifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PeerVerifier")
     }
 }
 

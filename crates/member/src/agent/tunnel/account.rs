@@ -42,12 +42,12 @@ pub(crate) struct Account {
     /// By these orders; made when it says where it listens.
     wished: Option<Wished>,
     /// Until that is written down.
-    pub(super) said: Option<Said>,
+    pub(super) said: Option<SaidOfChild>,
 }
 
 /// Where it listens, and what failed.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct SaidOfChild {
     at: BTreeMap<ListenerId, SocketAddr>,
     failed: BTreeMap<ListenerId, String>,
     /// It had not heard the last orders then, or was not through with them.
@@ -126,7 +126,7 @@ impl Account {
         failed: BTreeMap<ListenerId, String>,
         is_behind: bool,
     ) {
-        self.said = Some(Said { at, failed, is_behind });
+        self.said = Some(SaidOfChild { at, failed, is_behind });
         self.meetings.write_soon();
     }
 
@@ -138,7 +138,7 @@ impl Account {
 
     /// All that it said since the last time, in files that are written once for all of it.
     pub(super) fn write_down(&mut self) {
-        if let (Some(Said { at, failed, is_behind }), Some(orders)) = (self.said.take(), &self.orders) {
+        if let (Some(SaidOfChild { at, failed, is_behind }), Some(orders)) = (self.said.take(), &self.orders) {
             let (said, wished) = (at.len(), self.wished.get_or_insert_with(|| Wished::by(orders)));
             let (at, failed) = wished.believe(at, failed);
             let believed = at.len();

@@ -19,7 +19,7 @@ use tunnel::control::question::TunnelAnswer;
 use super::account::Account;
 use super::child::Run;
 use super::feed::Fed;
-use super::{Wish, child};
+use super::{TunnelWish, child};
 
 const OBEYS_WITHIN: Duration = Duration::from_secs(5);
 
@@ -68,7 +68,7 @@ impl Attended {
         Self { child, to, words, reader, fed, next, obeyed: 0, waiting, due, questions }
     }
 
-    pub(crate) async fn attend(&mut self, wishes: &mut mpsc::Receiver<Wish>, account: &mut Account) -> End {
+    pub(crate) async fn attend(&mut self, wishes: &mut mpsc::Receiver<TunnelWish>, account: &mut Account) -> End {
         if let Err(end) = self.feed(account).await {
             return end;
         }
@@ -108,17 +108,17 @@ impl Attended {
         }
     }
 
-    async fn take_wish(&mut self, account: &mut Account, wish: Option<Wish>) -> Result<(), End> {
+    async fn take_wish(&mut self, account: &mut Account, wish: Option<TunnelWish>) -> Result<(), End> {
         match wish {
             None => Err(End::Over),
-            Some(Wish::Follow(None, done)) => {
+            Some(TunnelWish::Follow(None, done)) => {
                 account.follow(None);
                 // It is answered when it is dead.
                 self.child.kill().await;
                 let _ = done.send(());
                 Err(End::Dismissed)
             }
-            Some(Wish::Follow(Some(orders), done)) => {
+            Some(TunnelWish::Follow(Some(orders), done)) => {
                 account.follow(Some(orders));
                 match self.feed(account).await {
                     Ok(last) => {
@@ -133,7 +133,7 @@ impl Attended {
                     }
                 }
             }
-            Some(Wish::Ask(question, answer)) => {
+            Some(TunnelWish::Ask(question, answer)) => {
                 self.questions.retain(|_, asked| !asked.is_closed());
                 let number = self.send(Order::Show(question)).await?;
                 self.questions.insert(number, answer);

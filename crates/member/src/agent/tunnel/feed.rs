@@ -10,7 +10,7 @@ use tunnel::control::order::{KeyedSvid, Knowledge, Order, TunnelConfig};
 
 /// All that a tunnel goes by.
 #[derive(Debug, Clone)]
-pub struct Orders {
+pub(crate) struct Orders {
     pub id: OrgId,
     pub org: OrgName,
     pub node: NodeName,

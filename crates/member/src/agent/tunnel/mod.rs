@@ -43,7 +43,7 @@ const REACH_TIME: Duration = Duration::from_mins(1);
 
 /// What the supervising task is told.
 #[derive(Debug)]
-pub enum Wish {
+pub(crate) enum TunnelWish {
     /// Answered when it is in force, or when nothing is open.
     Follow(Option<Box<Orders>>, oneshot::Sender<()>),
     Ask(TunnelQuestion, oneshot::Sender<TunnelAnswer>),
@@ -51,7 +51,7 @@ pub enum Wish {
 
 /// The agent's hold on the tunnel: when it is dropped, the process ends.
 #[derive(Debug)]
-pub struct Tunnel {
+pub(crate) struct Tunnel {
     pub desk: TunnelDesk,
     task: AbortHandle,
     /// By what the orders were made last; nothing if they are to be made anew in any case.
@@ -74,13 +74,13 @@ impl Drop for Tunnel {
 /// Where others in this process ask about the tunnel.
 #[derive(Debug, Clone)]
 pub struct TunnelDesk {
-    wishes: mpsc::Sender<Wish>,
+    wishes: mpsc::Sender<TunnelWish>,
     view: Arc<Mutex<TunnelView>>,
     met: Arc<Mutex<Met>>,
 }
 
 /// With it come the news that peers told, each of them verified and new when it was told.
-pub fn begin(scope: Scope) -> (Tunnel, mpsc::Receiver<News>) {
+pub(crate) fn begin(scope: Scope) -> (Tunnel, mpsc::Receiver<News>) {
     let (wishes, to_do) = mpsc::channel(16);
     let (heard, news) = mpsc::channel(4);
     let met = Arc::new(Mutex::new(Met::load(&scope)));
@@ -126,7 +126,7 @@ impl TunnelDesk {
     async fn ask(&self, question: TunnelQuestion, time: Duration) -> Option<TunnelAnswer> {
         let (answer, answered) = oneshot::channel();
         let asked = async {
-            self.wishes.send(Wish::Ask(question, answer)).await.ok()?;
+            self.wishes.send(TunnelWish::Ask(question, answer)).await.ok()?;
             answered.await.ok()
         };
         tokio::time::timeout(time, asked).await.ok().flatten()
@@ -134,7 +134,7 @@ impl TunnelDesk {
 
     async fn follow(&self, orders: Option<Orders>) {
         let (done, is_done) = oneshot::channel();
-        if self.wishes.send(Wish::Follow(orders.map(Box::new), done)).await.is_ok() {
+        if self.wishes.send(TunnelWish::Follow(orders.map(Box::new), done)).await.is_ok() {
             let _ = is_done.await;
         }
     }

@@ -12,7 +12,7 @@ use super::account::Account;
 use super::attend::{Attended, End};
 use super::child::{Run, Started};
 use super::view::{State, TunnelView};
-use super::{Wish, child};
+use super::{TunnelWish, child};
 use crate::store::scope::Scope;
 use crate::store::tunnel::Met;
 
@@ -25,7 +25,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    wishes: mpsc::Receiver<Wish>,
+    wishes: mpsc::Receiver<TunnelWish>,
     account: Account,
     pause: Duration,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     pub(crate) fn new(
         scope: Scope,
-        wishes: mpsc::Receiver<Wish>,
+        wishes: mpsc::Receiver<TunnelWish>,
         heard: mpsc::Sender<News>,
         view: Arc<Mutex<TunnelView>>,
         met: Arc<Mutex<Met>>,
@@ -89,15 +89,15 @@ impl Supervisor {
     }
 
     /// While no process runs, nothing is open: whatever is wished is in force at once.
-    fn take_idle(&mut self, wish: Wish) {
+    fn take_idle(&mut self, wish: TunnelWish) {
         match wish {
-            Wish::Follow(orders, done) => {
+            TunnelWish::Follow(orders, done) => {
                 self.account.follow(orders);
                 // While one is about to be started, whoever asks waits for nothing: it starts with these.
                 let _ = done.send(());
             }
             // Whoever asks hears that there is none.
-            Wish::Ask(_, answer) => drop(answer),
+            TunnelWish::Ask(_, answer) => drop(answer),
         }
     }
 

@@ -9,7 +9,7 @@ use super::*;
 
 async fn probed(probe: Probe) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
-    one(&Check { probe, timeout: Seconds(1) }, folder.path()).await
+    one(&Check { probe, timeout: Seconds(1) }, folder.path()).await.map_err(|why| why.to_string())
 }
 
 fn sh(script: &str) -> Probe {
@@ -152,7 +152,7 @@ async fn a_program_that_takes_too_long_ends_with_all_it_began() {
     let folder = tempfile::tempdir().unwrap();
     let mut life = Life::of(folder.path());
     let check = Check { probe: begin_and("wait"), timeout: Seconds(1) };
-    assert_eq!(one(&check, folder.path()).await, Err("no answer within 1s".to_owned()));
+    assert_eq!(one(&check, folder.path()).await, Err(BadProbe::Late(Seconds(1))));
     life.begins().await;
     life.ends().await;
     // What stays behind after a good end holds nothing up, and ends too.
@@ -189,7 +189,7 @@ async fn all_are_run_at_once_and_each_that_failed_is_named() {
         ("second".parse().unwrap(), check(meets("b", "a"))),
         ("third".parse().unwrap(), check(Probe::Tcp(at))),
     ]);
-    let why = run(checks, folder.path().to_owned()).await.unwrap_err();
+    let why = run(checks, folder.path().to_owned()).await.unwrap_err().to_string();
     assert!(why.starts_with("`second`: `sh` ended with exit status: 1; `third`: cannot connect"), "{why}");
     assert_eq!(run(BTreeMap::new(), folder.path().to_owned()).await, Ok(()));
 }

@@ -37,13 +37,13 @@ fn play(mut standing: Standing, events: impl IntoIterator<Item = (i64, Event, Ou
     standing
 }
 
-const GOOD: Result<(), String> = Ok(());
+const GOOD: Result<(), Unfit> = Ok(());
 
 fn reached(n: u8) -> Event {
     Event::Reached { under: digest(n), fresh: false }
 }
 
-fn checked(n: u8, found: Result<(), String>) -> Event {
+fn checked(n: u8, found: Result<(), Unfit>) -> Event {
     Event::Checked { under: digest(n), found }
 }
 
@@ -63,7 +63,7 @@ fn settled() -> Standing {
 
 #[test]
 fn an_unconfirmed_item_goes_back_at_the_deadline_second() {
-    let bad = || Err("`wiki`: refused".to_owned());
+    let bad = || Err(Unfit::Unreached("`wiki`: refused".to_owned()));
     let standing = play(
         settled(),
         [
@@ -83,7 +83,7 @@ fn an_unconfirmed_item_goes_back_at_the_deadline_second() {
 
 #[test]
 fn checks_that_failed_first_may_pass_later_and_the_last_word_counts() {
-    let bad = || Err("no".to_owned());
+    let bad = || Err(Unfit::Unreached("no".to_owned()));
     let trial = play(
         settled(),
         [

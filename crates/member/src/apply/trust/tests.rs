@@ -136,7 +136,10 @@ fn what_was_not_confirmed_in_time_goes_back_and_is_not_tried_again_until_the_hea
     // Also before anybody wrote it down.
     assert_eq!(scene.versions(&known, late), [1]);
     let mut trusting = scene.open(&known, late);
-    assert_eq!(trusting.lapse(Some("quay speaks of another root"), late).unwrap(), Outcome::WentBack);
+    assert_eq!(
+        trusting.lapse(Some(Unfit::Roots("quay speaks of another root".to_owned())), late).unwrap(),
+        Outcome::WentBack
+    );
     trusting.settle(&scene.scope, &known.head.head).unwrap();
     assert_eq!((scene.versions(&known, late), scene.read_by_others()), (vec![1], [1].into()));
     let refused = scene.open(&known, late).told(&known.head.head).unwrap().refused.unwrap();

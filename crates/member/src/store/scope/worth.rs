@@ -19,7 +19,7 @@ pub enum Worth {
 }
 
 /// Every file that lies in a scope itself; how each is read. Folders below it have their own ways: `svids/`, `trust/`, `state/`.
-pub const FILES: [(&str, Worth); 17] = [
+pub(crate) const FILES: [(&str, Worth); 17] = [
     ("node.key", Worth::Needed),
     ("seal.key", Worth::Needed),
     ("pending.key", Worth::Needed),

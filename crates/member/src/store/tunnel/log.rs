@@ -58,8 +58,8 @@ impl AccessLog {
         // What cannot be read any more is at its end.
         while let Ok(Some(said)) = next(&mut lines) {
             match said {
-                Said::Line(line) => self.gather(&line),
-                Said::Noise => self.lost += 1,
+                LogInput::Line(line) => self.gather(&line),
+                LogInput::Noise => self.lost += 1,
             }
             // What is there goes out together: to write costs more than a line.
             let is_more = lines.buffer().contains(&b'\n');
@@ -148,14 +148,14 @@ impl AccessLog {
 }
 
 /// What was said up to the end of a line.
-enum Said {
+enum LogInput {
     Line(Vec<u8>),
     /// Too long, or not plain text.
     Noise,
 }
 
 /// Nothing at the end.
-fn next(lines: &mut impl io::BufRead) -> io::Result<Option<Said>> {
+fn next(lines: &mut impl io::BufRead) -> io::Result<Option<LogInput>> {
     let mut line = Vec::new();
     let mut is_whole = true;
     loop {
@@ -167,7 +167,7 @@ fn next(lines: &mut impl io::BufRead) -> io::Result<Option<Said>> {
             Some(b'\n') => {
                 line.append(&mut part);
                 let is_plain = std::str::from_utf8(&line).is_ok_and(|text| !text.chars().any(char::is_control));
-                return Ok(Some(if is_whole && is_plain { Said::Line(line) } else { Said::Noise }));
+                return Ok(Some(if is_whole && is_plain { LogInput::Line(line) } else { LogInput::Noise }));
             }
             Some(_) => (is_whole, line) = (false, Vec::new()),
         }

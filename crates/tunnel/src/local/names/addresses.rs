@@ -15,7 +15,7 @@ use crate::dial::destination::Destination;
 const NETWORK: u32 = u32::from_be_bytes([127, 64, 0, 0]);
 const HOSTS: u32 = 1 << 22;
 /// Far fewer than there are addresses, so that a free one is always near.
-pub const MOST: usize = 100_000;
+pub(crate) const MOST: usize = 100_000;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LoopbackAddresses {

@@ -154,7 +154,7 @@ struct Scene {
     scope: Scope,
     view: Arc<Mutex<TunnelView>>,
     met: Arc<Mutex<Met>>,
-    wishes: mpsc::Sender<Wish>,
+    wishes: mpsc::Sender<TunnelWish>,
     puppet: Puppet,
     task: JoinHandle<End>,
 }
@@ -211,7 +211,7 @@ impl Scene {
 
     async fn end(self) -> End {
         let (done, is_done) = oneshot::channel();
-        self.wishes.send(Wish::Follow(None, done)).await.unwrap();
+        self.wishes.send(TunnelWish::Follow(None, done)).await.unwrap();
         is_done.await.unwrap();
         self.task.await.unwrap()
     }
@@ -265,7 +265,7 @@ async fn a_tunnel_that_was_taken_over_names_no_key() {
     town.listed = random::p256().unwrap();
     town.publish();
     let (done, is_done) = oneshot::channel();
-    scene.wishes.send(Wish::Follow(Some(Box::new(town.orders())), done)).await.unwrap();
+    scene.wishes.send(TunnelWish::Follow(Some(Box::new(town.orders())), done)).await.unwrap();
     scene.puppet.obey().await;
     is_done.await.unwrap();
     scene.puppet.say(&TunnelEvent::Met(Box::new(town.meeting(&one, &town.listed)))).await;
@@ -339,7 +339,7 @@ async fn what_cannot_be_written_down_is_told_and_ends_nothing() {
     assert_eq!(troubles(&scene), [MET, "password of ann"]);
     orders.gaps.clear();
     let (done, is_done) = oneshot::channel();
-    scene.wishes.send(Wish::Follow(Some(Box::new(orders)), done)).await.unwrap();
+    scene.wishes.send(TunnelWish::Follow(Some(Box::new(orders)), done)).await.unwrap();
     is_done.await.unwrap();
     assert_eq!(troubles(&scene), [MET], "what was repaired is not told any more");
     assert!(matches!(scene.end().await, End::Dismissed));

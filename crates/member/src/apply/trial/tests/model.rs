@@ -77,7 +77,7 @@ impl Stage {
                 (scene.truth.reached, scene.truth.checked) = (false, false);
                 let mut found = scene.disk.clone();
                 if let Some(trial) = &mut found.trial {
-                    trial.evidence = Evidence::default();
+                    trial.evidence = TrialEvidence::default();
                 }
                 scene.memory = Some(found);
                 self.perform(&scene, &Event::Restarted, &mut next);
@@ -87,7 +87,7 @@ impl Stage {
         self.offer_all(scene, memory, &mut next);
         if let Some(under) = memory.trial.as_ref().map(|trial| trial.item.digest) {
             self.perform(scene, &Event::Reached { under, fresh: false }, &mut next);
-            for found in [Ok(()), Err("no".to_owned())] {
+            for found in [Ok(()), Err(Unfit::Unreached("no".to_owned()))] {
                 self.perform(scene, &Event::Checked { under, found }, &mut next);
             }
             self.perform(scene, &Event::Consented(under), &mut next);

@@ -8,6 +8,8 @@ use org::refusal::{Fault, Refusal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub mod metrics;
+
 /// Replies can be larger than requests: a page of the ledger.
 pub(crate) const MAX_REPLY: usize = 8 << 20;
 

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
@@ -128,7 +128,7 @@ async fn call<R: Future<Output = String>>(stream: TcpStream, render: impl Fn() -
         let render = &render;
         async move {
             let response = match (path.as_str(), method) {
-                ("/metrics", Method::GET) => page(render().await),
+                ("/metrics", hyper::Method::GET) => page(render().await),
                 ("/metrics", _) => no(StatusCode::METHOD_NOT_ALLOWED),
                 _ => no(StatusCode::NOT_FOUND),
             };
