@@ -18,7 +18,9 @@ use trials::load::meter;
 
 /// The least of so many runs: what the machine's other guests take is not ours.
 const RUNS: usize = 3;
-const TARGET: Duration = Duration::from_secs(2);
+/// Of processor time, for so many nodes.
+const MOST_CHECKING: Duration = Duration::from_millis(500);
+const MOST_PLANNING: Duration = Duration::from_secs(1);
 const MOST: usize = 10_000;
 
 #[derive(Debug, Serialize)]
@@ -39,7 +41,19 @@ struct Row {
     /// Against a tenth of the nodes.
     growth: Option<f64>,
     /// For 10,000 nodes.
-    met: Option<bool>,
+    targets: Vec<Target>,
+}
+
+#[derive(Debug, Serialize)]
+struct Target {
+    words: String,
+    met: bool,
+}
+
+impl Target {
+    fn new(what: &str, took: Duration, most: Duration) -> Self {
+        Self { words: format!("{what} <= {} s", most.as_secs_f64()), met: took <= most }
+    }
 }
 
 fn main() {
@@ -78,8 +92,8 @@ fn print(row: &Row) {
     if let Some(growth) = row.growth {
         println!("{:>6} {growth:.1} times what a tenth of it takes", "");
     }
-    if let Some(met) = row.met {
-        println!("{:>6} target check + compile <= {} s: {}", "", TARGET.as_secs(), if met { "met" } else { "MISSED" });
+    for target in &row.targets {
+        println!("{:>6} target {}: {}", "", target.words, if target.met { "met" } else { "MISSED" });
     }
 }
 
@@ -97,6 +111,10 @@ fn measure(nodes: usize, team: usize) -> Row {
     let published = Published { leaves, manifests };
     let (plan, planning) = least(|| compare(&published, &compiled).unwrap());
     assert!(!plan.is_empty());
+    let targets = [
+        Target::new("check + compile", check + compiling, MOST_CHECKING),
+        Target::new("plan", planning, MOST_PLANNING),
+    ];
     let sizes = || compiled.manifests.values().map(Vec::len);
     Row {
         nodes,
@@ -111,7 +129,7 @@ fn measure(nodes: usize, team: usize) -> Row {
         compile_ms: compiling.as_secs_f64() * 1e3,
         plan_ms: planning.as_secs_f64() * 1e3,
         growth: None,
-        met: (nodes == MOST).then_some(check + compiling <= TARGET),
+        targets: if nodes == MOST { targets.into() } else { Vec::new() },
     }
 }
 

@@ -32,6 +32,8 @@ use trials::attack::thief::Thief;
 use trials::load::{machine, meter};
 use trials::place::{Place, succeeded};
 
+const NODES: usize = 10_000;
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let Some(at) = words.iter().position(|word| word == "--open") {
@@ -42,7 +44,7 @@ fn main() {
         words.get(at + 1)?.parse::<usize>().ok()
     };
     let quick = words.iter().any(|word| word == "--quick");
-    let nodes = number("--nodes").unwrap_or(if quick { 1_000 } else { 10_000 });
+    let nodes = number("--nodes").unwrap_or(if quick { 1_000 } else { NODES });
     let heads = number("--heads").unwrap_or(if quick { 200 } else { 2_000 });
     meter::raise_files();
     let mut report = Report { json: words.iter().any(|word| word == "--json"), nodes, rows: Vec::new() };
@@ -83,6 +85,14 @@ struct Row {
     what: String,
     value: f64,
     unit: &'static str,
+    target: Option<Target>,
+}
+
+#[derive(Debug, Serialize)]
+struct Target {
+    words: String,
+    /// Nothing if there was less than the target speaks of.
+    met: Option<bool>,
 }
 
 impl Report {
@@ -94,7 +104,18 @@ impl Report {
 
     fn row(&mut self, what: String, value: f64, unit: &'static str) {
         self.say(&format!("{what}: {value:.2} {unit}"));
-        self.rows.push(Row { what, value, unit });
+        self.rows.push(Row { what, value, unit, target: None });
+    }
+
+    /// Of the last row: at most so much. The target speaks of 10,000 machines.
+    fn asking(&mut self, most: f64) {
+        let full = self.nodes >= NODES;
+        let Some(row) = self.rows.last_mut() else { return };
+        let target = Target { words: format!("<= {most} {}", row.unit), met: full.then_some(row.value <= most) };
+        let met = target.met.map_or("not judged: it speaks of 10,000 machines", |met| if met { "met" } else { "MISSED" });
+        let told = format!("  target {}: {met}", target.words);
+        row.target = Some(target);
+        self.say(&told);
     }
 
     fn end(self) {
@@ -125,6 +146,9 @@ fn publish(report: &mut Report, place: &Place) {
         let begun = Instant::now();
         succeeded(&place.freehold(&["publish", "fleet", "--yes", "--dirty", "--no-wait", "--json"]));
         report.row(format!("`freehold publish`, {what}"), begun.elapsed().as_secs_f64(), "s");
+        if wave > 0 {
+            report.asking(2.0);
+        }
     }
     let begun = Instant::now();
     succeeded(&place.freehold(&["refresh"]));
@@ -237,7 +261,9 @@ fn tell_opening(report: &mut Report, file: &Path, heads: usize) {
     }
     let (seconds, peak) = best.unwrap();
     report.row(format!("opening, with {heads} heads more"), seconds, "s");
+    report.asking(1.0);
     report.row(format!("opening, with {heads} heads more: memory at most"), peak, "MB");
+    report.asking(200.0);
 }
 
 fn open(file: &Path) {

@@ -92,13 +92,13 @@ impl Bench<'_> {
         }
         for clients in [1, 8, 64].into_iter().filter(|_| wanted("renew")) {
             let row = self.renew(clients, 6_400 / shorter);
-            add(if clients == 64 { row.at_least(5_000.0) } else { row });
+            add(if clients == 64 { row.at_least(8_000.0) } else { row });
         }
         if wanted("program") {
             add(self.program(place, 200 / shorter));
         }
         if wanted("stampede") {
-            add(self.stampede(place).within(2.0));
+            add(self.stampede(place).within(1.0));
         }
         if wanted("flood") {
             add(self.flood(8, 800 / shorter));

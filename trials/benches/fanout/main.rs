@@ -175,7 +175,7 @@ impl<'a> Bench<'a> {
         });
         self.followers.ended.clear();
         let full = self.followers.count + run == NODES;
-        row.asking("refused by 99 % of the other nodes in", 2.0, full).noting(cut)
+        row.asking("refused by 99 % of the other nodes in", 1.0, full).noting(cut)
     }
 
     /// From the moment at which the head is sent until every node has it, and the gateway every report.

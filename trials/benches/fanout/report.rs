@@ -144,7 +144,7 @@ impl Table {
         let full = self.nodes == super::NODES;
         let target = |words: &str, met: bool| Target { words: words.to_owned(), met: full.then_some(met) };
         let targets =
-            [target("<= 300 MB", rest.resident_mb <= 300.0), target("< 5 % of a core", rest.gateway_percent < 5.0)];
+            [target("<= 300 MB", rest.resident_mb <= 300.0), target("< 2 % of a core", rest.gateway_percent < 2.0)];
         if !self.quiet {
             println!(
                 "at rest for {:.0} s: gateway {:.0} MB resident ({:.0} its own), {:.2} % of a core; nodes {:.2} % of \

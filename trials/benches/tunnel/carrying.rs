@@ -15,6 +15,7 @@ pub struct Pace {
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Connections that are opened at the same time.
 const OPENERS: usize = 16;
+const LEAST_BULK: f64 = 0.95;
 
 pub fn bulk(table: &mut Table, ways: &[Way], pace: Pace) {
     table.note(
@@ -34,7 +35,11 @@ pub fn bulk(table: &mut Table, ways: &[Way], pace: Pace) {
             (measured, values)
         });
         for (way, values) in ways.iter().zip(values) {
-            add(table, ("bulk", streams), way, values, None);
+            let bare = way.against.filter(|_| is_direct(way)).and_then(|bare| table.value("bulk", bare, streams, "Gbit/s"));
+            let times = bare.and_then(|bare| Some(values.get("Gbit/s")? / bare));
+            let words = format!(">= {LEAST_BULK} x the bare forwarder");
+            let target = times.map(|times| Target { words, met: times >= LEAST_BULK });
+            add(table, ("bulk", streams), way, values, target);
         }
     }
 }
@@ -56,8 +61,7 @@ pub fn round_trips(table: &mut Table, ways: &[Way], pace: Pace) {
                     values.push(name, values.get(of).unwrap_or(f64::NAN) - plain);
                 }
             }
-            let is_ours = way.against.is_some() && way.name != "tunnel, relayed";
-            let target = values.get("us p50 added").filter(|_| streams == 1 && is_ours);
+            let target = values.get("us p50 added").filter(|_| streams == 1 && is_direct(way));
             let target = target
                 .map(|added| Target { words: "p50 <= 60 us added over plain TCP".to_owned(), met: added <= 60.0 });
             add(table, ("round trip", streams), way, values, target);
@@ -104,6 +108,11 @@ fn rounds(ways: &[Way], pace: Pace, once: impl Fn(&Way) -> (Measured, Values)) -
     }
     let medians = |seen: Vec<(&'static str, Vec<f64>)>| seen.into_iter().map(|(name, all)| (name, median(all)));
     all.into_iter().map(|seen| Values(medians(seen).collect())).collect()
+}
+
+/// A tunnel from node to node, with no relay between.
+fn is_direct(way: &Way) -> bool {
+    way.against.is_some() && way.name != "tunnel, relayed"
 }
 
 fn add(table: &mut Table, (part, streams): (&'static str, usize), way: &Way, values: Values, target: Option<Target>) {

@@ -14,7 +14,7 @@ use crate::service::BROKEN;
 use crate::town::{NEAR, Town};
 use crate::way::Way;
 
-const MOST: f64 = 100.0;
+const MOST: f64 = 50.0;
 
 /// What an allowed stream does meanwhile. At full speed it takes both cores for itself, with its program and its service.
 const BESIDE: [(&str, Kind); 2] = [("100 Mbit/s", Kind::Paced), ("full speed", Kind::Bulk)];

@@ -18,7 +18,7 @@ use crate::way::{Way, bare};
 
 /// How long memory and processor time settle, and are looked at.
 const REST: Duration = Duration::from_secs(8);
-const MOST: f64 = 32.0;
+const MOST: f64 = 24.0;
 
 /// Some, and with more of them as many as there should be. Both ends of a way are new: nothing was given back to them before.
 pub fn idle(table: &mut Table, service: SocketAddr, quick: bool) {
