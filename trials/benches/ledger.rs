@@ -112,7 +112,8 @@ impl Report {
         let full = self.nodes >= NODES;
         let Some(row) = self.rows.last_mut() else { return };
         let target = Target { words: format!("<= {most} {}", row.unit), met: full.then_some(row.value <= most) };
-        let met = target.met.map_or("not judged: it speaks of 10,000 machines", |met| if met { "met" } else { "MISSED" });
+        let met =
+            target.met.map_or("not judged: it speaks of 10,000 machines", |met| if met { "met" } else { "MISSED" });
         let told = format!("  target {}: {met}", target.words);
         row.target = Some(target);
         self.say(&told);

@@ -35,7 +35,8 @@ pub fn bulk(table: &mut Table, ways: &[Way], pace: Pace) {
             (measured, values)
         });
         for (way, values) in ways.iter().zip(values) {
-            let bare = way.against.filter(|_| is_direct(way)).and_then(|bare| table.value("bulk", bare, streams, "Gbit/s"));
+            let bare =
+                way.against.filter(|_| is_direct(way)).and_then(|bare| table.value("bulk", bare, streams, "Gbit/s"));
             let times = bare.and_then(|bare| Some(values.get("Gbit/s")? / bare));
             let words = format!(">= {LEAST_BULK} x the bare forwarder");
             let target = times.map(|times| Target { words, met: times >= LEAST_BULK });

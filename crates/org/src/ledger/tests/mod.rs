@@ -5,6 +5,7 @@ mod replicas;
 mod scenes_signers;
 mod scenes_freezes;
 mod scenes_heads;
+mod scenes_lines;
 mod scenes_around;
 mod scenes_entries;
 mod scenes_attacks;
