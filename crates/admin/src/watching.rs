@@ -171,7 +171,8 @@ impl Wait {
 /// A revocation, and who has it on their disk.
 #[derive(Debug, Serialize)]
 pub struct Revoked {
-    revoked: bool,
+    #[serde(rename = "revoked")]
+    done: bool,
     head: u64,
     /// Nodes that have it on their disk, by their own signed word, and those that have not said so.
     confirmed: Vec<NodeName>,
@@ -183,11 +184,11 @@ pub struct Revoked {
 impl Revoked {
     /// Waits for the nodes as long as was asked for, once it is sent.
     pub async fn look(session: &mut Session, head: u64, pending: Left, wait: &Wait) -> Result<Self, Failure> {
-        let revoked = pending.waiting().is_none();
-        let receipts = if revoked { wait.receipts(session, head).await } else { Ok(Receipts::default()) };
+        let done = pending.waiting().is_none();
+        let receipts = if done { wait.receipts(session, head).await } else { Ok(Receipts::default()) };
         let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
         let Receipts { confirmed, waiting: waiting_for } = receipts;
-        Ok(Self { revoked, head, confirmed, waiting_for, pending })
+        Ok(Self { done, head, confirmed, waiting_for, pending })
     }
 
     pub fn in_words(&self, what: &str) -> String {

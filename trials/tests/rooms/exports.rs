@@ -198,7 +198,9 @@ impl Exports {
             let here = place(library, module);
             let at = |name: &str| [&here[..], &[name.to_owned()]].concat();
             let mut names = imports(&module.text, &here);
-            names.values_mut().for_each(|path| *path = from_here(path, library, module, &here));
+            for path in names.values_mut() {
+                *path = from_here(path, library, module, &here);
+            }
             names.extend(module.children.iter().map(|child| (child.name.clone(), at(&child.name))));
             for item in public_items(&module.text, &here) {
                 names.insert(item.name.clone(), at(&item.name));

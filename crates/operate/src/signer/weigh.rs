@@ -202,15 +202,15 @@ fn judge(state: &State, now: &Leaves, head: &Head, listed: &[Leaf]) -> Weighed {
 /// Other heads, which it names by digest alone: what they take back counts, and by their maps members may show themselves.
 fn named(state: &State, head: &Head) -> Vec<Contradiction> {
     let sets = &state.judged.ground.sets;
-    let known = |digest: &Digest| state.replica.heads.held(digest).is_some_and(|it| it.is_signed(sets));
+    let counts = |digest: &Digest| state.replica.heads.held(digest).is_some_and(|it| it.is_signed(sets));
     let own = state.head();
     let by_own = |digest: &Digest| own.is_some_and(|own| own.digest == *digest || own.head.recent.contains(digest));
-    let old = |digest: &Digest| {
-        let held = state.replica.heads.held(digest);
-        held.is_some_and(|it| head.issued_at.since(it.issued_at()) > RECENT)
+    let outdated = |digest: &Digest| {
+        let it = state.replica.heads.held(digest);
+        it.is_some_and(|it| head.issued_at.since(it.issued_at()) > RECENT)
     };
-    let taken_in = head.previous.iter().filter(|it| !known(it)).copied().map(Contradiction::TakesIn);
-    let shows = head.recent.iter().filter(|it| !by_own(it) || old(it)).copied().map(Contradiction::ShowsBy);
+    let taken_in = head.previous.iter().filter(|it| !counts(it)).copied().map(Contradiction::TakesIn);
+    let shows = head.recent.iter().filter(|it| !by_own(it) || outdated(it)).copied().map(Contradiction::ShowsBy);
     let many = head.previous.len() > MOST_PREVIOUS || head.recent.len() > MOST_RECENT;
     taken_in.chain(shows).chain(many.then_some(Contradiction::NamesTooMany)).collect()
 }

@@ -39,9 +39,9 @@ pub(super) fn from_tls(tls: &rustls::Error, address: &Address, own: bool) -> Opt
         }
         // Directly, something else than a gateway may answer; what a carrier hands on has been a gateway's.
         _ if is_foreign(tls) && address.is_direct() => {
-            Some(CallError::NotAGateway { address, why: Foreign::NotTls(tls.clone()) })
+            Some(CallError::NotAGateway { address, why: Foreign::NotTls(Box::new(tls.clone())) })
         }
-        _ if is_foreign(tls) || is_garbled(tls) => Some(CallError::Tampered { address, why: tls.clone() }),
+        _ if is_foreign(tls) || is_garbled(tls) => Some(CallError::Tampered { address, why: Box::new(tls.clone()) }),
         rustls::Error::AlertReceived(alert) if own => {
             let (why, alert) = match *alert {
                 Alert::CertificateRevoked => ("it was revoked", AlertKind::Revoked),

@@ -60,7 +60,7 @@ pub enum CallError {
         source: Box<NoWay>,
     },
     #[error("what is said to and by the gateway at {address} is changed on the way: {why}")]
-    Tampered { address: Address, why: rustls::Error },
+    Tampered { address: Address, why: Box<rustls::Error> },
     #[error("the gateway at {address} did not answer in time")]
     Silent { address: Address },
     #[error("what answers at {address} is not a gateway: {why}")]

@@ -12,7 +12,7 @@ pub enum Foreign {
     #[error("it shows a certificate whose key it does not have")]
     NoKey,
     #[error("it does not speak TLS as gateways do ({0})")]
-    NotTls(rustls::Error),
+    NotTls(Box<rustls::Error>),
 }
 
 /// Why an answer, or what it takes to get one, cannot be read.

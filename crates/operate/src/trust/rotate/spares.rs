@@ -29,7 +29,7 @@ pub struct OldSpare {
 pub struct NotDrawn {
     pub gateway: NodeName,
     #[source]
-    pub why: OperateError,
+    pub why: Box<OperateError>,
 }
 
 /// What is known of spare keys, and whom a new one can be asked of.
@@ -99,6 +99,6 @@ impl SpareKeys {
 fn spare(gateway: NodeName, since: Result<Timestamp>) -> Result<OldSpare, NotDrawn> {
     match since {
         Ok(since) => Ok(OldSpare { gateway, since }),
-        Err(why) => Err(NotDrawn { gateway, why }),
+        Err(why) => Err(NotDrawn { gateway, why: Box::new(why) }),
     }
 }

@@ -323,7 +323,9 @@ fn a_head_that_one_of_two_signers_wrote_alone_takes_nothing_back_whoever_names_i
     // Whatever came first.
     for order in [[&next, &hidden], [&hidden, &next]] {
         let mut home = org.replica();
-        order.into_iter().for_each(|sent| hear(&mut home, sent, 2));
+        for sent in order {
+            hear(&mut home, sent, 2);
+        }
         assert_eq!(head_of(&home, 2), Some(next.digest()));
         assert_holds(&home, "alpha", "ka", 2);
         let ground = home.ground(day(2)).unwrap();
@@ -345,7 +347,9 @@ fn a_head_that_one_of_two_signers_wrote_alone_stays_in_no_list_of_those_that_cou
         (head.version, head.previous, head.recent) = (2, vec![org.first.digest()], vec![hidden.digest()]);
     });
     let mut home = org.replica();
-    [&next, &hidden].into_iter().for_each(|sent| hear(&mut home, sent, 2));
+    for sent in [&next, &hidden] {
+        hear(&mut home, sent, 2);
+    }
     assert!(!draft(&home, day(3), &Wish::default()).unwrap().head.recent.contains(&hidden.digest()));
 }
 

@@ -53,7 +53,7 @@ impl Stop {
     pub(super) fn told(self, doing: &str) -> Failure {
         match self {
             Self::Operate(why) => failure(doing, &why),
-            Self::NotDrawn(NotDrawn { gateway, why }) => failure(doing, &why).hint(format!(
+            Self::NotDrawn(NotDrawn { gateway, why }) => failure(doing, &*why).hint(format!(
                 "`{gateway}` drew no new spare key: run this again; or leave it out: --without {gateway}"
             )),
             Self::Told(failure) => failure,
