@@ -28,7 +28,7 @@ impl Viewer {
 }
 
 /// The clock against the newest thing that was signed, and against a gateway's.
-pub fn clock(now: Timestamp, newest: Option<(&str, Timestamp)>, gateways: Option<Timestamp>) -> Finding {
+pub(crate) fn clock(now: Timestamp, newest: Option<(&str, Timestamp)>, gateways: Option<Timestamp>) -> Finding {
     let subject = "clock";
     let cure = "set it right and keep it so: timedatectl set-ntp true; then run this again";
     if let Some((what, at)) = newest.filter(|(_, at)| *at > now + LEEWAY) {
@@ -129,7 +129,7 @@ pub fn issuer(now: Timestamp, domain: Domain, until: Timestamp) -> Finding {
 }
 
 /// The gateway's HTTPS certificate, as it showed it just now. It is renewed at half of its seven days.
-pub fn endpoint(now: Timestamp, until: Timestamp) -> Finding {
+pub(crate) fn endpoint(now: Timestamp, until: Timestamp) -> Finding {
     let cure = "the gateway's log says why it is not renewed; if the mandate ended: freehold refresh";
     match left(now, until) {
         None => Finding::wrong("endpoint", format!("the gateway's certificate ended at {until}"), cure),
