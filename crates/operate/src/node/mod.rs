@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use identity::head::{Cause, Head};
 use identity::id::Digest;
-use identity::principal::{NodeName, Principal};
+use identity::principal::NodeName;
 use identity::time::Timestamp;
 use ledger::views::{self, NodeView};
 use org::ledger::draft::Wish;
@@ -56,15 +56,8 @@ pub async fn find(session: &mut Session, name: &NodeName) -> Result<NodeView> {
 /// Every machine that is a member.
 pub async fn members(session: &mut Session) -> Result<Vec<NodeView>> {
     let mut nodes = all(session).await?;
-    nodes.retain(|node| is_live(&session.known, node));
+    nodes.retain(|node| node.state.is_live());
     Ok(nodes)
-}
-
-fn is_live(known: &Known, node: &NodeView) -> bool {
-    let revoked = &known.head.head.revocations;
-    node.state.is_live()
-        && !revoked.node_keys.contains(&node.node_key.digest())
-        && !revoked.principals.contains(&Principal::node(&known.founding.record.name, &node.name))
 }
 
 /// Why a node cannot be revoked, if so.
