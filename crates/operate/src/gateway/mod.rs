@@ -125,19 +125,9 @@ pub fn draft_addition(
     check_free(&session.known, checked)?;
     let mandate = mandate_for(&session.known, checked, wish, now)?;
     let next = session.next_head(now, Cause::GatewayAdd { gateway: mandate.gateway.clone() }, |head| {
-        name_addresses(session, head);
         head.mandates.push(mandate.clone());
     })?;
     Ok(Unsigned { objects: Vec::new(), next: Some(next), what: mandate })
-}
-
-/// Of a gateway that was there before addresses were in the head.
-fn name_addresses(session: &Session, head: &mut Head) {
-    for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
-        if known.addresses.is_empty() {
-            known.addresses.clone_from(&session.survey.addresses);
-        }
-    }
 }
 
 pub(crate) fn mandate_of<'k>(known: &'k Known, gateway: &NodeName) -> Result<&'k Mandate> {
@@ -155,7 +145,6 @@ pub async fn move_first(session: &mut Session, keys: &SignerKeys, gateway: &Node
             }
             session.next_head(now, Cause::GatewayMove { gateway: gateway.clone() }, |head| {
                 head.mandates.sort_by_key(|mandate| mandate.gateway != *gateway);
-                name_addresses(session, head);
             })
         })
         .await
