@@ -16,7 +16,6 @@ use ledger::views::{self, NodeView};
 use org::ledger::draft::Wish;
 use org::state::Standing;
 use wire::control::{Call, ControlAnswer, Observed};
-use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::session::{Aim, DeskError, Made, NextHead, OperateError, Result, Session, Unwise};
@@ -61,18 +60,18 @@ pub async fn members(session: &mut Session) -> Result<Vec<NodeView>> {
 }
 
 /// Why a node cannot be revoked, if so.
-pub fn check_revocable(known: &Known, node: &NodeView) -> Result<(), Unwise> {
+pub fn check_revocable(head: &Head, node: &NodeView) -> Result<(), Unwise> {
     if node.state == Standing::Revoked {
         return Err(Unwise::NodeRevoked(node.name.clone()));
     }
-    if known.head.head.mandates.iter().any(|mandate| mandate.gateway == node.name) {
+    if head.mandates.iter().any(|mandate| mandate.gateway == node.name) {
         return Err(Unwise::HasMandate(node.name.clone()));
     }
     Ok(())
 }
 
 pub async fn revoke(session: &mut Session, keys: &SignerKeys, node: &NodeView) -> Result<Made<Head>> {
-    check_revocable(&session.known, node)?;
+    check_revocable(session.head(), node)?;
     session.publish_head(keys, |session, now| draft_revocation(session, node, now)).await
 }
 

@@ -197,7 +197,7 @@ pub async fn cut_off(session: &mut Session) -> Result<Vec<CutOff>> {
 
 /// The signer who speaks here.
 pub fn speaker(session: &Session, keys: &SignerKeys) -> Result<SignerName> {
-    let (own, _) = keys.author(session.memory.signer.as_ref(), &session.known.signers.quorum)?;
+    let (own, _) = keys.author(session.memory.signer.as_ref(), &session.signers().quorum)?;
     Ok(own.clone())
 }
 

@@ -100,7 +100,7 @@ pub async fn fleet(session: &mut Session, fleet: &Fleet) -> Result<Prepared, Pla
     let mut prepared = prepare(session, published, members, compiled, too_low).await?;
     prepared.schema = schema;
     prepared.patterns = patterns::plan(session, &fleet.invites).await?;
-    let head = &session.known.head.head;
+    let head = session.head();
     prepared.warnings = warnings(head, prepared.published.as_ref(), fleet, &prepared.compiled);
     Ok(prepared)
 }
@@ -135,7 +135,7 @@ async fn prepare(
     }
     let plan = compare(&PublishedMap::as_compared(published.as_ref()), &compiled)?;
     let state = session.folded().await?;
-    let head = &session.known.head.head;
+    let head = session.head();
     let displaced = head.placements.iter().filter(|place| !places(&compiled, place)).cloned().collect();
     let there: BTreeSet<&NodeName> = members.iter().map(|member| &member.known.name).collect();
     let before = published.iter().flat_map(PublishedMap::nodes).filter(|leaf| !there.contains(&leaf.name));

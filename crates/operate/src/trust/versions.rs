@@ -106,7 +106,7 @@ pub(crate) async fn endpoint_roots_pem(session: &mut Session) -> Result<String> 
 
 /// What another head said of trust that the one in force does not know, in words.
 pub fn turned_elsewhere(session: &Session) -> Vec<String> {
-    let head = &session.known.head.head;
+    let head = session.head();
     let (own, mut all) = (&head.trust, Vec::new());
     for line in &session.lines() {
         let (version, word, state) = (line.version, line.domain.word(), line.state.word());
