@@ -41,8 +41,8 @@ impl Session {
             copy_trouble: None,
         };
         session.compare().await?;
-        bundles::keep_trusted(&mut session).await?;
         Box::pin(session.pull()).await;
+        bundles::keep_trusted(&mut session).await?;
         Ok(session)
     }
 
