@@ -122,8 +122,6 @@ pub enum Call {
     Peers {},
     /// The releases of agents, the newest first.
     Releases {},
-    /// The trust bundles that the head names: all that are trusted, and the newest of the others.
-    Bundles {},
     /// The issuing keys of this gateway, and of those that it has heard of.
     Issuers {},
     /// Draws a new spare key for a domain, once for each head: what waits for signatures under this head names it.
@@ -195,9 +193,6 @@ pub enum ControlAnswer {
         releases: Vec<Envelope>,
         /// The one that the head in force names.
         current: Option<Digest>,
-    },
-    Bundles {
-        bundles: Vec<Envelope>,
     },
     /// `org::gateway::Issuers`, each as that gateway's voice signed it.
     Issuers {

@@ -62,7 +62,7 @@ impl Session {
 
     /// A gateway that keeps something back must not have it missed: what it counts, and the head that it shows. One that
     /// this home followed before its signers were contested is here, and counts for nothing.
-    fn is_whole(&self, state: &State) -> bool {
+    pub(super) fn is_whole(&self, state: &State) -> bool {
         let head = self.known.head.digest;
         let left = *state.signer_set() != self.known.signers && state.replica.heads.contains(&head);
         state.frontier.covers_all(&self.survey.frontier) && (left || state.head_named(head).is_some())

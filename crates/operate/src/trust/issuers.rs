@@ -150,7 +150,7 @@ pub(crate) async fn issuing_until<T: InDomain>(
         let (until, _) = under.get(&issuing_key(mandate, T::DOMAIN))?;
         Some((mandate.gateway.clone(), *until))
     };
-    Ok(session.known.head.head.mandates.iter().filter_map(until).collect())
+    Ok(session.head().mandates.iter().filter_map(until).collect())
 }
 
 /// Of each key that has some, the certificate under the roots of a bundle that lasts longest.

@@ -104,7 +104,7 @@ async fn own_keys(session: &mut Session) -> Result<BTreeSet<KeyId>> {
     let identity = versions::all::<Identity>(session).await?.here;
     let endpoint = endpoint.iter().flat_map(|version| keys(&version.bundle));
     let identity = identity.iter().flat_map(|version| keys(&version.bundle));
-    let mandates = session.known.head.head.mandates.iter();
+    let mandates = session.head().mandates.iter();
     let issuing = mandates.flat_map(|mandate| [mandate.endpoint_issuer, mandate.identity_issuer]);
     Ok(endpoint.chain(identity).chain(issuing).collect())
 }

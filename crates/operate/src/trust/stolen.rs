@@ -129,7 +129,7 @@ pub(crate) async fn replace<T: InDomain>(
     };
     session
         .publish(keys, |session, now| {
-            let spares = Spares::of(&session.known.head.head, issuing, T::DOMAIN, now);
+            let spares = Spares::of(session.head(), issuing, T::DOMAIN, now);
             if spares.ready.is_empty() {
                 return Err(TrustError::NoSpare.into());
             }

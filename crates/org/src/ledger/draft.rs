@@ -19,6 +19,7 @@ use crate::ledger::fold::{Leaves, State, Why};
 use crate::ledger::ground::{Ground, taken_away};
 use crate::ledger::heads::HeadRecord;
 use crate::ledger::heads::KnownHead;
+use crate::ledger::onward::{Recent, leads_on};
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Frozen;
 
@@ -236,16 +237,11 @@ impl Drafter<'_> {
     /// Heads whose time is not over, and which show no key under a name that it has no longer. Where no key has another name
     /// than in the followed map, what that head named stays; else only heads whose maps are here can tell.
     fn recent(&self, issued_at: Timestamp, now: &Leaves) -> Vec<Digest> {
-        let names: BTreeMap<Digest, &NodeName> = now.values().map(|leaf| (leaf.node_key, &leaf.name)).collect();
-        let stays = |leaf: &NodeLeaf| names.get(&leaf.node_key).is_none_or(|name| **name == leaf.name);
-        let keeps = |head: KnownHead<'_>| self.map_of(head).map(|leaves| leaves.values().all(stays));
-        let unmoved = keeps(KnownHead::Whole(self.top)) == Some(true);
+        let recent = Recent::of(self.replica, &self.ground.sets, issued_at, now);
+        let unmoved = recent.keeps_names(KnownHead::Whole(self.top)) == Some(true);
         let heads = std::iter::once(self.top.digest).chain(self.top.head.recent.iter().copied());
         let counts = |digest: &Digest| {
-            let young = |head: &KnownHead<'_>| issued_at.since(head.issued_at()) <= RECENT;
-            let signed = |head: &KnownHead<'_>| head.is_signed(&self.ground.sets);
-            let head = self.replica.heads.held(digest).filter(young).filter(signed);
-            head.is_some_and(|head| head.members().is_some() && keeps(head).unwrap_or(unmoved))
+            self.replica.heads.held(digest).is_some_and(|head| recent.may_name(head).unwrap_or(unmoved))
         };
         heads.filter(counts).take(MOST_RECENT).collect()
     }
@@ -428,20 +424,13 @@ impl Drafter<'_> {
         })
     }
 
-    /// Does the chain lead from `own` on to this place? Of two branches the followed head's stays.
-    fn leads_to(&self, voice: PublicKey, at: Recorded, own: Option<Recorded>) -> bool {
-        let Some(entries) = self.replica.chains.get(&voice) else { return false };
-        let chain = Chain::of(entries, Some(at));
-        let linked = own.map_or(chain.whole, |own| chain.recorded.iter().any(|it| it.digest == own.digest));
-        let higher = own.is_none_or(|own| at.seq > own.seq);
-        higher && linked && chain.recorded.last().is_some_and(|last| last.seq == at.seq)
-    }
-
     /// Not below any head that it follows, and as far as each chain links here.
     fn record(&self, head: &Head) -> BTreeMap<PublicKey, Recorded> {
         let mut record = self.top.head.record.clone();
         for (voice, at) in self.rivals.iter().flat_map(|rival| &rival.head.record) {
-            if self.leads_to(*voice, *at, record.get(voice).copied()) {
+            let known = record.get(voice).copied();
+            let higher = known.is_none_or(|known| at.seq > known.seq);
+            if higher && leads_on(self.replica, *voice, *at, known) == Some(true) {
                 record.insert(*voice, *at);
             }
         }

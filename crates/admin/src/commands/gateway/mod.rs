@@ -115,7 +115,7 @@ impl Add {
         let checked = gateway::check_request(&mut session, &request).await;
         let (checked, node) = checked.during(doing)?;
         let wish = GatewayWish { names: self.names, svid_ttl: self.svid_ttl, lasts: self.lasts };
-        let mandate = gateway::mandate_for(&session.known, &checked, &wish, clock::now()).during(doing)?;
+        let mandate = gateway::mandate_for(session.head(), &checked, &wish, clock::now()).during(doing)?;
         if !common.json {
             eprintln!("{}", who(&checked, &node, &mandate));
         }

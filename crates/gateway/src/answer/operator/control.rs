@@ -32,8 +32,6 @@ const RELEASES_SHOWN: usize = 100;
 const PAGE_BYTES: usize = 2 << 20;
 /// So long an operator waits until the other gateways have what was decided.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
-/// With 256 gateways a bundle has a quarter of a megabyte.
-const TOLD_BUNDLES: usize = 2 << 20;
 
 /// Admits a call that a current signer signed for this very connection.
 pub(crate) async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
@@ -89,10 +87,6 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<ControlAnswer, Refu
         Call::Map { root, from } => gateway.writer.run(move |tx| stage::read_map(tx, root, from)).await,
         Call::Blobs { digests } => gateway.writer.run(move |tx| stage::read_blobs(tx, &digests)).await,
         Call::Peers {} => Ok(peers(gateway).await),
-        Call::Bundles {} => {
-            let state = gateway.state().await;
-            Ok(ControlAnswer::Bundles { bundles: bundles(&state) })
-        }
         Call::Issuers {} => trust::issuers(gateway).await,
         Call::Spare { domain } => trust::draw(gateway, domain).await,
         Call::Releases {} => Ok(releases(&*gateway.state().await)),
@@ -152,22 +146,6 @@ async fn peers(gateway: &Gateway) -> ControlAnswer {
     let mandates = state.head().into_iter().flat_map(|record| &record.head.mandates);
     let others = mandates.map(|mandate| mandate.gateway.clone()).filter(|name| *name != gateway.about.node);
     ControlAnswer::Peers { peers: gateway.peers.views(&state.frontier, others) }
-}
-
-/// All bundles that the head trusts, and of the others the newest, as many as are told at once. Those that only a head
-/// beside it named are needed, too, by whoever brings the two together.
-fn bundles(state: &State) -> Vec<Envelope> {
-    let lines = state.head().map(|record| record.head.trust.as_slice()).unwrap_or_default();
-    let is_trusted = |digest: Digest| lines.iter().any(|line| line.bundle == digest && line.state.is_trusted());
-    let records = state.objects.bundles.values().map(|record| (is_trusted(record.envelope.digest()), record));
-    let mut records: Vec<_> = records.collect();
-    records.sort_by_key(|(trusted, record)| (!trusted, std::cmp::Reverse(record.body.published_at)));
-    let mut size = 0;
-    records.retain(|(trusted, record)| {
-        size += record.body.bundle_pem.len() + record.body.issuers.iter().map(|der| der.0.len()).sum::<usize>();
-        *trusted || size < TOLD_BUNDLES
-    });
-    records.into_iter().map(|(_, record)| record.envelope.clone()).collect()
 }
 
 /// What is dated in the future here was signed by a wrong clock, or this one is wrong: either way somebody must look,

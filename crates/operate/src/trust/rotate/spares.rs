@@ -52,7 +52,7 @@ impl SpareKeys {
         mut desk_of: impl AsyncFnMut(&Session, &Mandate) -> Option<Box<dyn Desk>>,
     ) -> Result<Self> {
         let told = issuers::told(session).await?;
-        let (head, now) = (&session.known.head.head, clock::now());
+        let (head, now) = (session.head(), clock::now());
         if let Some(name) = without.iter().find(|name| head.active_mandate(name, now).is_none()) {
             return Err(TrustError::NoGateway(name.clone()).into());
         }

@@ -6,6 +6,7 @@ use identity::signers::SignerSet;
 use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
 use crate::ledger::signers::Stance;
+use crate::ledger::step::SignerStep;
 use crate::ledger::tests::replicas::{
     Store, assert_holds, assert_nobody, frozen, give, head_of, hear, hear_all, in_force, install, publish, state, tell,
 };
@@ -374,6 +375,26 @@ fn a_step_needs_the_threshold_of_the_set_that_it_follows_or_the_recovery_keys_an
     assert_eq!(in_force(&home, 1).set, two);
     let again = org.succession(&two, &two, head, &["ann", "eve"]);
     assert_eq!(stance(&home, &again), Stance::NotTaken);
+}
+
+#[test]
+fn whose_signatures_a_step_lacks_is_told_of_one_that_would_be_taken_once_it_has_them() {
+    let org = Org::new(2, &["ann", "bob", "cat"]);
+    let (mut home, head) = (org.replica(), org.first.digest());
+    let (two, three) = (org.later(2, 2, &["ann", "eve"]), org.later(3, 2, &["ann", "bob"]));
+    let asks = |home: &Store, step: Envelope| home.asks(&SignerStep::read(home.org, &step).unwrap(), day(2));
+    let nobodys = org.succession(&org.set(), &two, head, &[]);
+    assert_eq!(asks(&home, nobodys.clone()), Some(vec![org.set().quorum]));
+    let recovery = org.recovery(&org.set(), &two, head, &[]);
+    assert_eq!(asks(&home, recovery), Some(vec![home.basis.recovery.clone()]));
+    assert_eq!(asks(&home, org.succession(&org.set(), &three, head, &["ann", "bob"])), None, "it skips a number");
+    tell(&mut home, &org.succession(&org.set(), &two, head, &["ann", "bob"]), 1);
+    assert_eq!(
+        asks(&home, org.succession(&org.set(), &org.later(2, 1, &["cat"]), head, &[])),
+        None,
+        "of the set before"
+    );
+    assert_eq!(asks(&home, org.succession(&two, &three, head, &[])), None, "the key of `bob` never returns");
 }
 
 #[test]
