@@ -116,12 +116,8 @@ pub enum Call {
     Reports {
         after: u64,
     },
-    /// Every yes that signers gave beforehand, as they signed it.
-    Waivers {},
     /// How this gateway stands with the others.
     Peers {},
-    /// The releases of agents, the newest first.
-    Releases {},
     /// The trust bundles that the head names: all that are trusted, and the newest of the others.
     Bundles {},
     /// The issuing keys of this gateway, and of those that it has heard of.
@@ -191,11 +187,6 @@ pub enum ControlAnswer {
     Blobs {
         blobs: Vec<Bytes>,
     },
-    Releases {
-        releases: Vec<Envelope>,
-        /// The one that the head in force names.
-        current: Option<Digest>,
-    },
     Bundles {
         bundles: Vec<Envelope>,
     },
@@ -224,9 +215,6 @@ pub enum ControlAnswer {
         /// The number to ask after next time.
         last: u64,
         more: bool,
-    },
-    Waivers {
-        waivers: Vec<Envelope>,
     },
     Peers {
         peers: Vec<PeerView>,
