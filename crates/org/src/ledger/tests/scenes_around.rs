@@ -4,8 +4,8 @@ use identity::bundle::Domain;
 use identity::head::{Recorded, TrustLine, TrustState};
 use identity::id::Digest;
 
-use crate::ledger::draft::{Wish, draft};
 use crate::ledger::judge::{Member, NotMember};
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, give, head_of, hear, hear_all, publish, shows_leaf, tell,
 };
