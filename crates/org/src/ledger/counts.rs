@@ -45,16 +45,19 @@ pub fn counts<T: Object>(envelope: &Envelope, ground: &Ground) -> Result<T, NotC
 pub(crate) fn counts_within<T: Object>(envelope: &Envelope, ground: &Ground, late: Seconds) -> Result<T, NotCounted> {
     let object: T = envelope.peek(Some(ground.org))?;
     let head = ground.head().ok_or(NotCounted::NoHead)?;
-    let (found, needed) = (signers_of(envelope, ground), object.needs(&ground.set));
-    if found < needed.max(1) {
-        return Err(NotCounted::NotSigned { found, needed });
-    }
+    signed_by(envelope, ground, object.needs(&ground.set))?;
     // What was taken back ends more than what ran out.
     if object.is_revoked(&ground.revoked) {
         return Err(NotCounted::Revoked);
     }
     let until = object.until().ok_or(NotCounted::NoEnd)?;
     if head.issued_at >= until + late { Err(NotCounted::Over { until }) } else { Ok(object) }
+}
+
+/// Have as many keys of the set in force signed, and one at least?
+pub(crate) fn signed_by(envelope: &Envelope, ground: &Ground, needed: usize) -> Result<(), NotCounted> {
+    let found = signers_of(envelope, ground);
+    if found >= needed.max(1) { Ok(()) } else { Err(NotCounted::NotSigned { found, needed }) }
 }
 
 /// How many keys of the set in force have signed.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, KeyMark, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine, TrustState};
+use identity::head::{Head, KeyMark, MOST_PREVIOUS, MOST_RECENT, RECENT, Recorded, TrustLine, TrustState};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Doubled, Leaf, Meant, MembersMap, NodeLeaf};
@@ -28,12 +28,8 @@ use crate::ledger::signers::Frozen;
 pub struct Wish {
     pub revoke_keys: Vec<Digest>,
     pub revoke_invites: Vec<InviteId>,
-    /// Gateways whose voices end.
-    pub close: Vec<PublicKey>,
-    pub mandate: Vec<Mandate>,
     /// Admissions that are listed although they wait, by the entry's digest.
     pub list: Vec<Digest>,
-    pub drop: Vec<NodeName>,
     /// Follow this head instead of the one in force, and take no rival in: so operators go round a bad one.
     pub around: Option<Digest>,
 }
@@ -91,23 +87,7 @@ pub struct Intent<'a> {
     pub meaning: Option<&'a Meaning>,
 }
 
-/// The next head, if nothing but this is to change.
-pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
-    draft_with(replica, now, Intent { wish, meaning: None }, |_| {})
-}
-
-/// The same, with whatever else is to change in it.
-pub(crate) fn draft_with(
-    replica: &Replica,
-    now: Timestamp,
-    intent: Intent<'_>,
-    change: impl FnOnce(&mut Head),
-) -> Result<Draft, NotDrafted> {
-    let ground = replica.ground(now).map_err(|frozen| NotDrafted::Frozen(Box::new(frozen)))?;
-    draft_on(replica, &ground, &replica.fold(&ground), now, intent, change)
-}
-
-/// The same for whoever has judged what is here already.
+/// The next head, by whoever has judged what is here, with whatever else is to change in it.
 pub fn draft_on(
     replica: &Replica,
     ground: &Ground,
@@ -180,8 +160,6 @@ impl Drafter<'_> {
         head.fresh_until = head.issued_at + span;
         head.trust = self.trust();
         self.take_back(&mut head, wish, span);
-        head.mandates.retain(|mandate| !wish.mandate.iter().any(|new| new.gateway == mandate.gateway));
-        head.mandates.extend(wish.mandate.iter().cloned());
         change(&mut head);
         self.close(&mut head);
         // As long as an invite may have been over: by this head, too.
@@ -263,7 +241,6 @@ impl Drafter<'_> {
                 None => drop(head.revocations.invites.insert(*invite)),
             }
         }
-        head.revocations.voices.extend(wish.close.iter().copied());
     }
 
     /// From then on nothing that is known here could let a key in again.
@@ -299,7 +276,7 @@ impl Drafter<'_> {
         let (mut leaves, mut keys) = (Leaves::new(), BTreeSet::new());
         let add = |leaves: &mut Leaves, keys: &mut BTreeSet<Digest>, leaf: &NodeLeaf| {
             let free = !leaves.contains_key(&leaf.name) && !keys.contains(&leaf.node_key);
-            if lives(&leaf.node_key) && !wish.drop.contains(&leaf.name) && free {
+            if lives(&leaf.node_key) && free {
                 keys.insert(leaf.node_key);
                 leaves.insert(leaf.name.clone(), leaf.clone());
             }
@@ -308,7 +285,7 @@ impl Drafter<'_> {
             self.rivals.iter().filter_map(|rival| self.map_of(KnownHead::Whole(rival))).flat_map(BTreeMap::values);
         own.values().chain(rivals).for_each(|leaf| add(&mut leaves, &mut keys, leaf));
         for (name, it) in &self.state.handed {
-            if lives(&it.key) && !wish.drop.contains(name) && !keys.contains(&it.key) {
+            if lives(&it.key) && !keys.contains(&it.key) {
                 if let Some(before) = leaves.insert(name.clone(), leaf(name, it.key, it.admission)) {
                     keys.remove(&before.node_key);
                 }

@@ -8,8 +8,8 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 use super::world::{Site, Turned, said};
 use crate::invite::approve::{Decision, Verdict as Word};
 use crate::invite::{Approval, Invite};
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::{Action, SignedEntry};
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{FRESH, Org, Sent, day, invite, key, mandate, node, voice};
 use crate::suspend::Suspension;
 
@@ -227,7 +227,10 @@ impl Play {
     fn publish(&mut self, wish: usize, at: usize, by: &[&str]) {
         let wish = match wish {
             0 => Wish { revoke_keys: vec![key(KEYS[at])], ..Wish::default() },
-            1 => Wish { drop: vec![node(NAMES[at % NAMES.len()])], ..Wish::default() },
+            1 => {
+                let waiting = self.sites[HOME].state.judged.fold.waiting.keys();
+                Wish { list: waiting.copied().cycle().skip(at).take(1).collect(), ..Wish::default() }
+            }
             2 => Wish { close: vec![voice("g2")], ..Wish::default() },
             3 => Wish { mandate: vec![mandate("g3", "g3-anew")], ..Wish::default() },
             _ => Wish::default(),

@@ -4,11 +4,11 @@ use identity::bundle::Domain;
 use identity::head::{Recorded, TrustLine, TrustState};
 use identity::id::Digest;
 
-use crate::ledger::draft::{Wish, draft};
 use crate::ledger::fold::Leaves;
 use crate::ledger::judge::{Member, NotMember};
 use crate::ledger::onward::Recent;
 use crate::ledger::replica::Replica;
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, give, head_of, hear, hear_all, publish, shows_leaf, tell,
 };

@@ -2,10 +2,10 @@
 
 use crate::invite::Invite;
 use crate::ledger::counts::NotCounted;
-use crate::ledger::draft::{Wish, draft};
 use crate::ledger::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{
     admission, admit, assert_holds, assert_nobody, assert_waits, give, hear, hear_all, install, last, publish,
     shows_leaf, state, tell, under, why, write,

@@ -3,10 +3,10 @@
 use identity::envelope::Envelope;
 use identity::signers::SignerSet;
 
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
 use crate::ledger::signers::Stance;
 use crate::ledger::step::SignerStep;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::replicas::{
     Store, assert_holds, assert_nobody, frozen, give, head_of, hear, hear_all, in_force, install, publish, state, tell,
 };
@@ -309,7 +309,7 @@ fn a_frozen_replica_signs_nothing_and_believes_no_new_head() {
     let eager = org.forged(&org.first, &["ann", "bob"], |head, _| head.version = 2);
     hear(&mut home, &eager, 12);
     assert!(home.state(day(12)).is_err());
-    assert!(crate::ledger::draft::draft(&home, day(12), &Wish::default()).is_err());
+    assert!(crate::ledger::tests::drafting::draft(&home, day(12), &Wish::default()).is_err());
 }
 
 #[test]
