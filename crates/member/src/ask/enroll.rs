@@ -146,7 +146,7 @@ fn settled(scope: &Scope, wish: &Wish) -> Result<Wish, AskError> {
 }
 
 /// The return over mTLS that makes a node a member; also finishes a join that was interrupted.
-pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, AskError> {
+pub(crate) async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, AskError> {
     let gateways: Vec<GatewayAddress> =
         scope.addresses(&node, clock::now())?.into_iter().map(GatewayAddress::from).collect();
     let mut backoff = Backoff::new();
