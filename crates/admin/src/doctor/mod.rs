@@ -1,9 +1,9 @@
-//! `freehold doctor`: everything that can be wrong with an org's folders and its gateway here, and the cure.
+//! What can be wrong with an org's folders and its gateway here. Looks only, changes nothing.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
-use clap::Args;
 use gateway::store::folder::{GatewayFile, GatewayFolder, ServingFile, loopback};
 use gateway::write::issuers::Issuers;
 use identity::bundle::{Endpoint, Identity, InDomain as _, Roots};
@@ -16,54 +16,28 @@ use ledger::error::{CURRENT, LedgerError};
 use ledger::look::Counts;
 use ledger::store::Ledger;
 use member::store::scope::ScopeError;
-use node::doctor::examination::{self, Examination};
+use node::doctor::examination::Examination;
 use node::doctor::reach;
 use node::doctor::standing::{self, Viewer};
 use operate::folder::OperatorFolder;
 use org::state::State;
 use rustix::process::Pid;
-use terminal::failure::Failure;
-use terminal::finding::{Finding, Patient, tell};
+use terminal::finding::{Finding, Patient};
 use wire::connect::GatewayAddress;
 use wire::known::Known;
 use wire::trust;
 
 use crate::config::{Flags, Settings};
-use crate::home::Common;
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  freehold doctor                   each org of this home; --org NAME for one
-  freehold doctor --json | jq '.orgs[].findings[] | select(.mark != \"ok\")'
-
-It changes nothing and needs no passphrase. Exit code 0 if nothing is wrong, else 1; what is marked `soon` is not wrong
-yet. It looks from this machine: run freehold-node doctor on a node to see the gateway from there.")]
-pub struct Doctor {}
 
 const SERVE: &str = "freehold serve";
 const NEWEST: &str = "put back the newest copy of the gateway's folder";
 
-impl Doctor {
-    pub async fn run(&self, common: &Common) -> Result<(), Failure> {
-        let mut patients = Vec::new();
-        for org in common.chosen() {
-            patients.push(Org::begin(common, &org).examine().await);
-        }
-        if patients.is_empty() {
-            let home = common.home();
-            let nothing = Finding::wrong(
-                "org",
-                format!("there is no org in `{}`", home.display()),
-                "found one: freehold found NAME; or say where yours is: --home DIR",
-            );
-            let cure = "run this as the owner of that home, or name yours: --home DIR";
-            patients.push(examination::empty(&home, std::fs::read_dir(&home).map(drop), cure, nothing));
-        }
-        tell(common.json, &patients)
-    }
+/// One org of a home, from its folders to its gateways.
+pub(crate) async fn examine(home: &Path, org: &OrgName) -> Patient {
+    Org::begin(home, org).examine().await
 }
 
-/// One org of the home, and what was found so far.
+/// What was found so far.
 struct Org {
     name: OrgName,
     operator: OperatorFolder,
@@ -72,9 +46,8 @@ struct Org {
 }
 
 impl Org {
-    fn begin(common: &Common, org: &OrgName) -> Self {
-        let home = common.home();
-        let (operator, gateway) = (OperatorFolder::at(&home, org), GatewayFolder::at(&home, org));
+    fn begin(home: &Path, org: &OrgName) -> Self {
+        let (operator, gateway) = (OperatorFolder::at(home, org), GatewayFolder::at(home, org));
         let folder = operator.folder.parent().unwrap_or(&operator.folder);
         let version = format!("freehold {}, ledgers of version {}", env!("CARGO_PKG_VERSION"), CURRENT);
         let found = Examination::begin(Finding::ok("version", version), folder);

@@ -4,4 +4,6 @@ pub mod files;
 pub mod standing;
 pub mod reach;
 pub mod examination;
+pub(crate) mod trust;
+pub(crate) mod member;
 pub(crate) mod service;
