@@ -9,10 +9,10 @@ use operate::session::timely::ClockDoubt;
 use operate::session::{DeskError, OperateError, TrustError};
 use operate::trust::roots::RootError;
 use org::ledger::draft::NotDrafted;
+use org::refusal::WAY_OUT;
 use terminal::failure::{Exit, Failure, PARTED};
 use wire::connect::CallError;
 use wire::known::BadKnowledge;
-use wire::known::freeze::WAY_OUT;
 
 use super::BEHIND;
 use crate::secrets::without_passphrase;
