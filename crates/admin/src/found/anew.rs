@@ -12,6 +12,8 @@ use operate::folder::{FolderError, OperatorFolder};
 use org::founding::{BadFounding, Founding};
 use wire::known::{BadKnowledge, Known};
 
+use crate::home::Shown;
+
 #[derive(Debug, thiserror::Error)]
 pub enum NoHome {
     #[error(transparent)]
@@ -27,6 +29,8 @@ pub enum NoHome {
     #[error("the gateway's ledger has no head")]
     NoHead,
 }
+
+impl Shown for NoHome {}
 
 /// What a card says, where this home does not know the org.
 pub fn from_card(home: &Path, path: &Path) -> Result<(), FolderError> {

@@ -20,20 +20,20 @@ use operate::key::token::uri::TokenUri;
 use operate::session::Session;
 use operate::signer;
 use operate::signer::describe::quorum_changes;
-use operate::signer::home::{self, HomeError, OnToken};
+use operate::signer::home::{self, OnToken};
 use operate::signer::over::Ending;
 use operate::signer::over::ends_with;
 use operate::signer::{Change, changed};
 use operate::trust::adopted::bounded;
 use serde::Serialize;
-use terminal::failure::{Exit, Failure};
+use terminal::failure::Failure;
 use terminal::show::show;
 use wire::known::Known;
 
 use list::List;
 use settle::Settle;
 
-use crate::home::{Common, During, failure};
+use crate::home::{Common, During};
 use crate::waiting::{Consent, Left, told};
 
 #[derive(Debug, Subcommand)]
@@ -100,7 +100,7 @@ impl New {
         let doing = format!("could not make a key for `{}`", self.name);
         let (folder, known) = match &self.card {
             None => known_here(common, &doing)?,
-            Some(path) => home::from_card(&common.home(), path).map_err(|why| unsettled(&doing, &why))?,
+            Some(path) => home::from_card(&common.home(), path).during(&doing)?,
         };
         let key = find_or_make_key(common, &folder, &known, &self.name, self.unprotected, &doing)?;
         let told = Made {
@@ -138,22 +138,9 @@ pub fn find_or_make_key(
     if home::has_new_key(folder, known, name) {
         return common.public_key_here(folder, name, doing);
     }
-    home::check_free(folder, name).map_err(|why| unsettled(doing, &why))?;
+    home::check_free(folder, name).during(doing)?;
     let passphrase = common.new_passphrase(unprotected, doing)?;
-    home::make_key(folder, name, passphrase.as_ref()).map_err(|why| unsettled(doing, &why))
-}
-
-fn unsettled(doing: &str, why: &HomeError) -> Failure {
-    match why {
-        HomeError::Folder(why) => failure(doing, why),
-        HomeError::File(why) => failure(doing, why),
-        HomeError::Key(why) => failure(doing, why),
-        HomeError::Token(why) => token::failure(doing, why),
-        HomeError::NoRandomness(why) => failure(doing, why),
-        HomeError::KeyIsHere(_) | HomeError::KeyIsThere => Failure::new(doing, why).exit(Exit::Refused),
-        HomeError::OtherOrgHere => Failure::new(doing, why).exit(Exit::Refused).hint("choose another home: --home DIR"),
-        HomeError::OtherOrgThere => Failure::new(doing, why).exit(Exit::Refused).hint("choose another home: --to DIR"),
-    }
+    home::make_key(folder, name, passphrase.as_ref()).during(doing)
 }
 
 /// Where a new signer's key comes from.
@@ -181,7 +168,7 @@ impl Source {
             (None, Some(uri)) => {
                 let (folder, known) = known_here(common, doing)?;
                 let on = OnToken { uri, generate: self.generate };
-                home::use_token(&folder, &known, name, on, Passphrase::ask).map_err(|why| unsettled(doing, &why))
+                home::use_token(&folder, &known, name, on, Passphrase::ask).during(doing)
             }
             (None, None) => {
                 let (folder, known) = known_here(common, doing)?;
@@ -357,7 +344,7 @@ impl HandOver {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not hand over the key of `{}`", self.name);
         let (folder, known) = known_here(common, &doing)?;
-        home::hand_over(&folder, &known, &self.name, &self.to).map_err(|why| unsettled(&doing, &why))?;
+        home::hand_over(&folder, &known, &self.name, &self.to).during(&doing)?;
         let told = HandedOver { name: self.name.to_string(), home: self.to.display().to_string() };
         show(common.json, &told, || {
             format!("the key of `{}` is in `{}` now, and no longer here", told.name, told.home)
