@@ -7,7 +7,7 @@ mod home;
 mod tree;
 mod found;
 mod backup;
-mod reminder;
+mod doctor;
 mod moment;
 mod handing;
 mod root_keys;
@@ -24,6 +24,7 @@ use terminal::failure::{Exit, Failure};
 use terminal::pages::{Completions, Man};
 use tokio::runtime::Builder;
 
+use crate::backup::reminder;
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
 use crate::commands::doctor::Doctor;

@@ -22,10 +22,9 @@ use org::enroll::renew::{self, Issuance};
 use org::ledger::entry::Stamp;
 use org::ledger::fold::Why;
 use org::ledger::frontier::Tip;
-use org::refusal::{Fault, Refusal};
+use org::refusal::{Fault, Objection, Refusal};
 use org::state::{MemberRecord, State};
 use tokio::sync::{RwLock, RwLockReadGuard};
-use wire::known::freeze::WAY_OUT;
 use wire::tls::{Judgment, Vouched};
 use wire::written::Written;
 
@@ -279,8 +278,7 @@ impl Gateway {
     pub fn may_issue(&self, now: Timestamp) -> Result<Mandate, Refusal> {
         self.halt.check()?;
         if self.halt.is_frozen() {
-            let why = format!("two signer sets claim one place, and nothing is issued until it is settled: {WAY_OUT}");
-            return Err(Refusal::LedgerRefuses { why });
+            return Err(Refusal::LedgerRefuses { why: Objection::Frozen });
         }
         let mandate = self.mandate(now)?;
         let revoked = self.judgment.load().head.revocations.issuing_keys.contains(&mandate.identity_issuer);

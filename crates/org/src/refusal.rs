@@ -89,13 +89,54 @@ pub enum Refusal {
     #[error("no operator's signature over this request and this connection")]
     NotAnOperator,
     #[error("the ledger refuses it: {why}")]
-    LedgerRefuses { why: String },
+    LedgerRefuses { why: Objection },
     #[error("there is no `{what}` here")]
     NotFound { what: String },
     #[error("the request cannot be read: {why}")]
     Malformed { why: String },
     #[error("the gateway could not do it: {why}")]
     Failed { why: Fault },
+}
+
+/// What people do about it.
+pub const WAY_OUT: &str = "whoever signs for each of them settles it together, at once: freehold signer settle; if they \
+                           cannot, two of the recovery phrases do, after the delay: freehold recover --signer NAME (a \
+                           name that no signer had)";
+
+/// What a ledger has against something. It travels as its words: whoever reads them has no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(into = "String", from = "String")]
+pub enum Objection {
+    #[error("two signer sets claim one place, and nothing is issued until it is settled: {}", WAY_OUT)]
+    Frozen,
+    /// An invite is revoked where no machine that it let in is left out.
+    #[error("machines joined meanwhile: look again, and revoke the invite from there")]
+    JoinedMeanwhile,
+    #[error("{most} recoveries wait already: finish one of them")]
+    RecoveriesWait { most: usize },
+    #[error("it follows other signers than those in force here")]
+    OtherSigners,
+    /// By a judge with an error of its own, or by another gateway.
+    #[error("{0}")]
+    Said(String),
+}
+
+impl Objection {
+    pub fn of(why: &impl std::error::Error) -> Self {
+        Self::Said(why.to_string())
+    }
+}
+
+impl From<Objection> for String {
+    fn from(why: Objection) -> Self {
+        why.to_string()
+    }
+}
+
+impl From<String> for Objection {
+    fn from(words: String) -> Self {
+        Self::Said(words)
+    }
 }
 
 /// Which part of a gateway failed. Its log says the rest: who asks may be a stranger.

@@ -7,11 +7,10 @@ use ground::file::FileError;
 use ground::plain::plain;
 use identity::head::BadHead;
 use member::ask::error::AskError;
-use org::refusal::Refusal;
+use org::refusal::{Refusal, WAY_OUT};
 use serde::Serialize;
 use wire::connect::CallError;
 use wire::known::BadKnowledge;
-use wire::known::freeze::WAY_OUT;
 
 /// 0 done, 1 failed, 2 usage, 3 refused, 4 done and taken back by a node, 5 begun and waiting for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -119,7 +119,7 @@ fn a_gateway_that_refuses_for_no_reason_is_not_given_one_signed_head_after_the_o
         let call: Call = serde_json::from_slice(&signed.call.0).unwrap();
         if matches!(call, Call::Take { .. }) {
             heads.fetch_add(1, Ordering::Relaxed);
-            let no = Refusal::LedgerRefuses { why: "not today".to_owned() };
+            let no = Refusal::LedgerRefuses { why: "not today".to_owned().into() };
             return Some(serde_json::to_value(no).unwrap());
         }
         Some(thief.call(&mut Dial::to(port).line(), &call).body)

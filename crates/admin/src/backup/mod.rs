@@ -5,3 +5,4 @@ pub mod make;
 pub mod roots;
 pub mod check;
 pub mod restore;
+pub mod reminder;

@@ -10,9 +10,9 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use wire::known::Known;
 
+use crate::backup::reminder;
 use crate::found::{self, FoundError, Phrase, Plan};
 use crate::home::{Common, During};
-use crate::reminder;
 
 const DEFAULT_PORT: u16 = 7443;
 

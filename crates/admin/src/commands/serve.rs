@@ -13,9 +13,9 @@ use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 use wire::http::metrics::port::NoPort;
 
+use crate::backup::reminder;
 use crate::config::{BadConfig, Flags, Settings};
 use crate::home::{Common, During};
-use crate::reminder;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

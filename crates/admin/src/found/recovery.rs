@@ -41,7 +41,7 @@ pub fn draw(count: usize) -> Result<(Vec<Phrase>, Vec<Signer>), RecoveryError> {
 }
 
 /// The recovery key that a person's words stand for, if it is one of the org's.
-pub fn read(words: &str, quorum: &Quorum) -> Result<EdKey, BadPhrase> {
+fn read(words: &str, quorum: &Quorum) -> Result<EdKey, BadPhrase> {
     let plain = Zeroizing::new(words.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase());
     let mnemonic: Mnemonic = plain.parse().map_err(|_| BadPhrase::NotAPhrase)?;
     let entropy = Zeroizing::new(mnemonic.to_entropy());
@@ -51,12 +51,47 @@ pub fn read(words: &str, quorum: &Quorum) -> Result<EdKey, BadPhrase> {
     if quorum.keys().contains(&key.public()) { Ok(key) } else { Err(BadPhrase::OtherOrg) }
 }
 
+/// Recovery keys, as they are typed one after the other.
+pub struct Typed<'a> {
+    quorum: &'a Quorum,
+    keys: Vec<EdKey>,
+}
+
+impl<'a> Typed<'a> {
+    pub const fn new(quorum: &'a Quorum) -> Self {
+        Self { quorum, keys: Vec::new() }
+    }
+
+    pub const fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn take(&mut self, words: &str) -> Result<(), BadPhrase> {
+        let key = read(words, self.quorum)?;
+        if self.keys.iter().any(|known| known.public() == key.public()) {
+            return Err(BadPhrase::Twice);
+        }
+        self.keys.push(key);
+        Ok(())
+    }
+
+    /// As many as it takes.
+    pub fn enough(self) -> Result<Vec<EdKey>, BadPhrase> {
+        let (needed, given) = (self.quorum.threshold(), self.count());
+        if given < needed { Err(BadPhrase::TooFew { needed, given }) } else { Ok(self.keys) }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadPhrase {
     #[error("these are not the twelve words of a recovery phrase: a word is wrong, or missing")]
     NotAPhrase,
     #[error("this is a recovery phrase, but not one of this org")]
     OtherOrg,
+    #[error("the same phrase was given twice")]
+    Twice,
+    #[error("{needed} phrases are needed, {given} were given")]
+    TooFew { needed: usize, given: usize },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +107,16 @@ pub enum RecoveryError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_phrase_counts_once_and_too_few_are_none() {
+        let (phrases, signers) = draw(3).unwrap();
+        let quorum = Quorum::new(2, signers).unwrap();
+        let mut typed = Typed::new(&quorum);
+        typed.take(phrases[0].words()).unwrap();
+        assert_eq!(typed.take(phrases[0].words()).unwrap_err(), BadPhrase::Twice);
+        assert_eq!(typed.enough().unwrap_err(), BadPhrase::TooFew { needed: 2, given: 1 });
+    }
 
     #[test]
     fn a_phrase_read_back_is_the_same_key() {

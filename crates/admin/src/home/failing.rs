@@ -2,53 +2,145 @@
 
 use std::error::Error;
 
+use ground::archive::ArchiveError;
+use ground::file::FileError;
+use ground::passphrase::NoPassphrase;
+use ground::random::NoRandomness;
+use identity::envelope::BadEnvelope;
+use identity::principal::BadName;
+use identity::signers::BadQuorum;
 use identity::trust::BadStep;
+use member::store::scope::ScopeError;
+use operate::folder::FolderError;
+use operate::key::KeyError;
+use operate::key::agent::place::NoPlace;
+use operate::key::token::TokenError;
+use operate::pending::BadPending;
 use operate::publish::fleet::FleetError;
+use operate::publish::fleet::git::GitError;
 use operate::publish::plan::PlanError;
 use operate::session::timely::ClockDoubt;
-use operate::session::{DeskError, OperateError, TrustError};
+use operate::session::{DeskError, OperateError, TrustError, Unwise};
+use operate::signer::home::HomeError;
 use operate::trust::roots::RootError;
 use org::ledger::draft::NotDrafted;
+use org::refusal::WAY_OUT;
 use terminal::failure::{Exit, Failure, PARTED};
 use wire::connect::CallError;
 use wire::known::BadKnowledge;
-use wire::known::freeze::WAY_OUT;
+use wire::tree::NotWritten;
 
 use super::BEHIND;
 use crate::secrets::without_passphrase;
 
-/// As `terminal::failure::During`, with what an operator can do about it.
+/// An error as an operator is shown it. Each says so itself: one that is new does not compile until somebody decides.
+pub trait Shown: Error + Sized + 'static {
+    /// Its causes alone, unless there is something to do about it.
+    fn shown(&self, doing: String) -> Failure {
+        Failure::new(doing, self)
+    }
+}
+
+/// Says what was being done when something failed: `folder.known().during("could not join")?`.
 pub trait During<T> {
     fn during(self, doing: impl Into<String>) -> Result<T, Failure>;
 }
 
-impl<T, E: Error + 'static> During<T> for Result<T, E> {
+impl<T, E: Shown> During<T> for Result<T, E> {
     fn during(self, doing: impl Into<String>) -> Result<T, Failure> {
         self.map_err(|why| failure(doing, &why))
     }
 }
 
-/// Any error of an operator's command, with the hint and the exit code of those that have one.
-pub fn failure(doing: impl Into<String>, why: &(dyn Error + 'static)) -> Failure {
-    let doing = doing.into();
-    if let Some(why) = why.downcast_ref::<OperateError>() {
-        operating(doing, why)
-    } else if let Some(why) = why.downcast_ref::<PlanError>() {
-        planning(doing, why)
-    } else if let Some(why) = why.downcast_ref::<FleetError>() {
-        reading(doing, why)
-    } else if let Some(why) = why.downcast_ref::<RootError>() {
-        rooting(doing, why)
-    } else if let Some(why) = why.downcast_ref::<TrustError>() {
-        unturned(doing, why)
-    } else if let Some(step) = why.downcast_ref::<BadStep>() {
-        unturned(doing, &TrustError::Step(step.clone()))
-    } else if let Some(why) = why.downcast_ref::<ClockDoubt>() {
-        doubted(doing, why)
-    } else {
-        Failure::new(doing, why)
+pub fn failure(doing: impl Into<String>, why: &impl Shown) -> Failure {
+    why.shown(doing.into())
+}
+
+impl Shown for OperateError {
+    fn shown(&self, doing: String) -> Failure {
+        operating(doing, self)
     }
 }
+
+impl Shown for PlanError {
+    fn shown(&self, doing: String) -> Failure {
+        planning(doing, self)
+    }
+}
+
+impl Shown for FleetError {
+    fn shown(&self, doing: String) -> Failure {
+        reading(doing, self)
+    }
+}
+
+impl Shown for RootError {
+    fn shown(&self, doing: String) -> Failure {
+        without_root(doing, self)
+    }
+}
+
+impl Shown for TrustError {
+    fn shown(&self, doing: String) -> Failure {
+        distrusting(doing, self)
+    }
+}
+
+impl Shown for BadStep {
+    fn shown(&self, doing: String) -> Failure {
+        distrusting(doing, &TrustError::Step(self.clone()))
+    }
+}
+
+impl Shown for ClockDoubt {
+    fn shown(&self, doing: String) -> Failure {
+        doubted(doing, self)
+    }
+}
+
+impl Shown for TokenError {
+    fn shown(&self, doing: String) -> Failure {
+        let failure = Failure::new(doing, self);
+        match self.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl Shown for HomeError {
+    fn shown(&self, doing: String) -> Failure {
+        match self {
+            Self::Folder(why) => why.shown(doing),
+            Self::File(why) => why.shown(doing),
+            Self::Key(why) => why.shown(doing),
+            Self::Token(why) => why.shown(doing),
+            Self::NoRandomness(why) => why.shown(doing),
+            Self::KeyIsHere(_) | Self::KeyIsThere => Failure::new(doing, self).exit(Exit::Refused),
+            Self::OtherOrgHere => Failure::new(doing, self).exit(Exit::Refused).hint("choose another home: --home DIR"),
+            Self::OtherOrgThere => Failure::new(doing, self).exit(Exit::Refused).hint("choose another home: --to DIR"),
+        }
+    }
+}
+
+// What these say is all there is to say.
+impl Shown for ArchiveError {}
+impl Shown for BadEnvelope {}
+impl Shown for BadName {}
+impl Shown for BadPending {}
+impl Shown for BadQuorum {}
+impl Shown for FileError {}
+impl Shown for FolderError {}
+impl Shown for GitError {}
+impl Shown for KeyError {}
+impl Shown for NoPassphrase {}
+impl Shown for NoPlace {}
+impl Shown for NoRandomness {}
+impl Shown for NotWritten {}
+impl Shown for ScopeError {}
+impl Shown for Unwise {}
+impl Shown for serde_json::Error {}
+impl Shown for std::io::Error {}
 
 /// An operator's failure, with the gateway's refusal or the connection's fate brought to light.
 fn operating(doing: String, why: &OperateError) -> Failure {
@@ -83,12 +175,12 @@ fn operating(doing: String, why: &OperateError) -> Failure {
         | OperateError::Unwise(_) => Failure::new(doing, why),
         OperateError::NoSuch { what, .. } => Failure::new(doing, why).hint(see(what)),
         OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
-        OperateError::Trust(why) => unturned(doing, why),
+        OperateError::Trust(why) => distrusting(doing, why),
         OperateError::TooFew { .. } => Failure::new(doing, why).exit(Exit::Refused),
     }
 }
 
-fn unturned(doing: String, why: &TrustError) -> Failure {
+fn distrusting(doing: String, why: &TrustError) -> Failure {
     let refused = Failure::new(doing, why).exit(Exit::Refused);
     match why.hint() {
         Some(hint) => refused.hint(hint),
@@ -147,7 +239,7 @@ fn reading(doing: String, why: &FleetError) -> Failure {
     })
 }
 
-fn rooting(doing: String, why: &RootError) -> Failure {
+fn without_root(doing: String, why: &RootError) -> Failure {
     let failure = Failure::new(doing, why);
     match why {
         RootError::NotHere { .. } => {
@@ -178,7 +270,7 @@ mod tests {
 
     /// What a person is told of it bare, and inside of an operator's error.
     #[track_caller]
-    fn told_alike<E: Error + Clone + Into<OperateError> + 'static>(why: E, hint: &str) {
+    fn told_alike<E: Shown + Clone + Into<OperateError>>(why: E, hint: &str) {
         let told = [failure("it failed", &why), failure("it failed", &why.into())];
         for told in told.map(|told| format!("{told:?}")) {
             assert!(told.contains(hint) && told.contains("exit: Refused"), "{told}");

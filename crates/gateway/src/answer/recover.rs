@@ -5,7 +5,7 @@ use identity::envelope::Envelope;
 use identity::time::Timestamp;
 use org::ledger::entry::Stamp;
 use org::ledger::signers::Stance;
-use org::refusal::{Fault, Refusal};
+use org::refusal::{Fault, Objection, Refusal};
 use org::state::State;
 use org::state::accept::NotRecovered;
 use org::state::signer::MAX_OPEN;
@@ -38,11 +38,10 @@ pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Times
             return Ok((due_at, false));
         }
         if tx.state.open_recoveries().len() >= MAX_OPEN {
-            let why = format!("{MAX_OPEN} recoveries wait already: finish one of them");
-            return Err(Refusal::LedgerRefuses { why });
+            return Err(Refusal::LedgerRefuses { why: Objection::RecoveriesWait { most: MAX_OPEN } });
         }
         tx.take(vec![recovery], Stamp { at: now, correlation })?;
-        let why = "it follows other signers than those in force here".to_owned();
+        let why = Objection::OtherSigners;
         due(tx.state).map(|due_at| (due_at, true)).ok_or(Refusal::LedgerRefuses { why })
     };
     let (due_at, is_new) = gateway.writer.run(begin).await?;
@@ -60,6 +59,6 @@ fn is_over(state: &State, recovery: &Envelope) -> bool {
 fn check(state: &State, recovery: &Envelope, now: Timestamp) -> Result<(), Refusal> {
     state.check_recovery(recovery, now).map_err(|why| match why {
         NotRecovered::NotSigned(_) => Refusal::BadProof,
-        why => Refusal::LedgerRefuses { why: why.to_string() },
+        why => Refusal::LedgerRefuses { why: Objection::of(&why) },
     })
 }

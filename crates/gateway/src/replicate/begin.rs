@@ -58,13 +58,30 @@ pub enum BeginError {
     #[error("this machine was not asked to be a gateway")]
     NoKeys,
     #[error("the grant is {0}")]
-    NotForUs(String),
+    NotForUs(Unfit),
     #[error("no mandate in head {head} names this machine")]
     NoMandate { head: u64 },
     #[error("what the gateway handed over is not taken")]
     NotTaken(#[from] NotTaken),
     #[error("the gateway answered something else than was asked")]
     OtherAnswer,
+}
+
+/// Why this machine can do nothing with a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error("of a newer freehold: upgrade it on this machine")]
+    Newer,
+    #[error("of another org")]
+    OtherOrg,
+    #[error("for another machine")]
+    OtherMachine,
+    #[error("for other keys than those that were made here: ask again")]
+    OtherVoice,
+    #[error("for other issuing keys than those that were made here: ask again")]
+    OtherIssuers,
+    #[error("under an endpoint root that this machine has not heard of: let its agent run until it has")]
+    UnheardRoot,
 }
 
 /// Makes the keys of a gateway, unless they are there, and asks for a mandate.
@@ -127,9 +144,7 @@ pub fn install(scope: &Scope, grant: &GatewayGrant) -> Result<GatewayFile, Begin
     check(&node, &folder, grant)?;
     let founding = Founding::open_expecting(grant.founding.clone(), node.org_id)?;
     if grant.endpoint_root.0 != founding.record.endpoint_root.0 && !is_trusted(scope, &grant.endpoint_root)? {
-        return Err(BeginError::NotForUs(
-            "under an endpoint root that this machine has not heard of: let its agent run until it has".to_owned(),
-        ));
+        return Err(BeginError::NotForUs(Unfit::UnheardRoot));
     }
     folder.take(grant, clock::now())?;
     // Reads them back, as the gateway will.
@@ -159,18 +174,18 @@ fn is_trusted(scope: &Scope, root: &Bytes) -> Result<bool, BeginError> {
 }
 
 fn check(node: &NodeFile, folder: &GatewayFolder, grant: &GatewayGrant) -> Result<(), BeginError> {
-    let not = |why: &str| Err(BeginError::NotForUs(why.to_owned()));
+    let not = |why| Err(BeginError::NotForUs(why));
     if grant.freehold_grant != GatewayGrant::SCHEMA {
-        return not("of a newer freehold: upgrade it on this machine");
+        return not(Unfit::Newer);
     }
     if grant.org_id != node.org_id {
-        return not("of another org");
+        return not(Unfit::OtherOrg);
     }
     if grant.gateway != node.name {
-        return not("for another machine");
+        return not(Unfit::OtherMachine);
     }
     if grant.voice != voice(folder)?.public() {
-        return not("for other keys than those that were made here: ask again");
+        return not(Unfit::OtherVoice);
     }
     let fits = |domain, der: &Bytes| -> Result<bool, BeginError> {
         let key = certificate::key_id(issuer(folder, domain)?.public())?;
@@ -181,7 +196,7 @@ fn check(node: &NodeFile, folder: &GatewayFolder, grant: &GatewayGrant) -> Resul
     let all = identity.map(|der| (Domain::Identity, der)).chain(endpoint.map(|der| (Domain::Endpoint, der)));
     for (domain, der) in all {
         if !fits(domain, der)? {
-            return not("for other issuing keys than those that were made here: ask again");
+            return not(Unfit::OtherIssuers);
         }
     }
     Ok(())

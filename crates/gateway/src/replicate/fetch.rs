@@ -12,7 +12,7 @@ use wire::exchange::{ExchangeAnswer, ExchangeRequest};
 use wire::permit::Ask;
 
 use crate::gateway::Gateway;
-use crate::replicate::mesh::{ExchangeError, OtherGateway, connect};
+use crate::replicate::mesh::{ExchangeError, OtherGateway, Untaken, connect};
 
 /// Looked at no oftener than this, and after this long without a word of news.
 const SOONEST: Duration = Duration::from_secs(1);
@@ -47,23 +47,21 @@ async fn fetch_all(gateway: &Arc<Gateway>, peer: &OtherGateway) -> Result<(), Ex
 
 /// Goes on where an earlier try ended. The store puts a file in place only if it is the one that was asked for.
 async fn fetch(gateway: &Arc<Gateway>, line: &mut Believed, digest: Digest) -> Result<(), ExchangeError> {
-    let not_taken = |why: &dyn std::fmt::Display| ExchangeError::NotTaken(why.to_string());
     let Some(mut from) = gateway.shelves.store.missing(digest) else { return Ok(()) };
     loop {
         let asked = ExchangeRequest::File { digest, from };
         let answer = line.ask(Ask::Exchange, &asked).await.map_err(AskError::Call)?;
-        let ExchangeAnswer::File { size, bytes } = answer else { return Err(not_taken(&"another answer")) };
+        let ExchangeAnswer::File { size, bytes } = answer else { return Err(Untaken::OtherAnswer.into()) };
         // The other does not have it either.
         let Some(size) = size else { return Ok(()) };
         let store = Arc::clone(&gateway.shelves.store);
         let add = move || store.add_part(digest, size, from, &bytes.0);
-        let have = tokio::task::spawn_blocking(add).await.map_err(|why| not_taken(&why))?;
-        let have = have.map_err(|why| not_taken(&why))?;
+        let have = tokio::task::spawn_blocking(add).await.map_err(Untaken::from)?.map_err(Untaken::from)?;
         if have >= size {
             return Ok(());
         }
         if have <= from {
-            return Err(not_taken(&"a file does not grow"));
+            return Err(Untaken::DoesNotGrow.into());
         }
         from = have;
     }

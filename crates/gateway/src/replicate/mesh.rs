@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::causes::describe;
-use identity::envelope::Envelope;
+use identity::envelope::{BadEnvelope, Envelope};
 use identity::head::BadHead;
 use identity::id::Digest;
 use identity::principal::NodeName;
@@ -28,6 +28,7 @@ use wire::permit::Ask;
 use crate::answer::operator::stage;
 use crate::answer::show;
 use crate::gateway::Gateway;
+use crate::store::files::FilesError;
 use crate::write::merge::maps_named;
 use crate::write::peers::lacking;
 use crate::write::published::Published;
@@ -50,7 +51,24 @@ pub(crate) enum ExchangeError {
     #[error("what answers there is not `{wanted}`, but `{found}`")]
     AnotherOne { wanted: NodeName, found: NodeName },
     #[error("what it handed over is not taken: {0}")]
-    NotTaken(String),
+    NotTaken(#[from] Untaken),
+}
+
+/// What is wrong with what another gateway handed over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Untaken {
+    #[error(transparent)]
+    Entry(#[from] BadEnvelope),
+    #[error("it does not have all of the map {0}")]
+    MapMissing(Digest),
+    #[error("another answer")]
+    OtherAnswer,
+    #[error("a file does not grow")]
+    DoesNotGrow,
+    #[error(transparent)]
+    File(#[from] FilesError),
+    #[error(transparent)]
+    Task(#[from] tokio::task::JoinError),
 }
 
 /// Another gateway, and the scope by which this one is its member.
@@ -220,7 +238,7 @@ async fn take(
     let org = gateway.about.org_id;
     let opened: Result<Vec<SignedEntry>, _> =
         news.entries.into_iter().chain(news.forks).map(|envelope| SignedEntry::open(org, envelope)).collect();
-    let opened = opened.map_err(|why| ExchangeError::NotTaken(why.to_string()))?;
+    let opened = opened.map_err(Untaken::from)?;
     for root in maps_named(&opened, org) {
         // A head is never held up: what it names can come later, from another.
         if let Err(why) = fetch(gateway, line, root).await {
@@ -317,7 +335,7 @@ async fn fetch_blobs(
         let asked = |blob: &identity::text::Bytes| wanted.contains(&Digest::of(&blob.0));
         let blobs: Vec<_> = blobs.into_iter().filter(asked).collect();
         if blobs.is_empty() {
-            return Err(ExchangeError::NotTaken(format!("it does not have all of the map {root}")));
+            return Err(Untaken::MapMissing(root).into());
         }
         gateway.writer.run(move |tx| stage::blobs(tx, &blobs)).await?;
     }

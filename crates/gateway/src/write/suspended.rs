@@ -11,7 +11,7 @@ use identity::signers::SignerSet;
 use identity::time::Timestamp;
 use member::store::suspensions;
 use org::enroll::renew;
-use org::refusal::Refusal;
+use org::refusal::{Objection, Refusal};
 use org::state::State;
 use org::state::accept::NotAccepted;
 use org::suspend::suspended::{Stopped, Suspensions};
@@ -68,7 +68,7 @@ impl Suspended {
     pub fn check_new(&self, objects: &[Envelope], set: &SignerSet) -> Result<(), Refusal> {
         let kept = self.now.load();
         if objects.iter().any(|object| kept.all.repeats(object, set)) {
-            return Err(Refusal::LedgerRefuses { why: NotAccepted::Repeats.to_string() });
+            return Err(Refusal::LedgerRefuses { why: Objection::of(&NotAccepted::Repeats) });
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use ledger::error::LedgerError;
 use ledger::store::{Alarm, Ledger};
 use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::ledger::frontier::Tip;
-use org::refusal::{Fault, Refusal};
+use org::refusal::{Fault, Objection, Refusal};
 use org::state::State;
 use org::state::grant::Granted;
 use org::state::take::Effect;
@@ -140,7 +140,6 @@ impl<'a> Transaction<'a> {
 
     /// Takes what operators signed: all or none. What is here already is not written again.
     pub fn take(&mut self, objects: Vec<Envelope>, when: Stamp) -> Result<(), Refusal> {
-        let refuses = |why: String| Refusal::LedgerRefuses { why };
         let handed: Vec<Envelope> = objects.into_iter().filter(|object| !self.state.has_object(object)).collect();
         if handed.is_empty() {
             return Ok(());
@@ -158,14 +157,14 @@ impl<'a> Transaction<'a> {
                 trial.conclude(when.at);
             }
             if object.kind() == Head::KIND {
-                trial.check_follows(&object, when.at).map_err(|why| refuses(why.to_string()))?;
+                trial.check_follows(&object, when.at).map_err(|why| refuses(&why))?;
             }
-            trial.take(&object, when.at).map_err(|why| refuses(why.to_string()))?;
+            trial.take(&object, when.at).map_err(|why| refuses(&why))?;
             objects.push(object);
         }
         self.keep(|tx| tx.ledger.conclude_with(&mut trial, when.at, |root| Some(tx.staged.look(root)?.leaves())))?;
         for object in &objects {
-            trial.check_taken(object).map_err(|why| refuses(why.to_string()))?;
+            trial.check_taken(object).map_err(|why| refuses(&why))?;
         }
         self.check_cuts(&objects)?;
         let published = self.check_published(&objects)?;
@@ -215,7 +214,7 @@ impl<'a> Transaction<'a> {
                 published = match self.staged.take(root).map_or_else(|| Published::read(self.ledger, root), Ok) {
                     Ok(published) => Some(published),
                     Err(Incomplete::Ledger(why)) => return self.keep(|_| Err(why)),
-                    Err(why) => return Err(Refusal::LedgerRefuses { why: why.to_string() }),
+                    Err(why) => return Err(refuses(&why)),
                 };
             }
         }
@@ -233,8 +232,7 @@ impl<'a> Transaction<'a> {
                 let mut members = spent.filter_map(|key| self.state.members.get(key));
                 if members.any(|member| member.admission.voice == voice && member.admission.seq > settled) {
                     self.closing.close(*invite);
-                    let why = "machines joined meanwhile: look again, and revoke the invite from there".to_owned();
-                    return Err(Refusal::LedgerRefuses { why });
+                    return Err(Refusal::LedgerRefuses { why: Objection::JoinedMeanwhile });
                 }
             }
         }
@@ -277,7 +275,7 @@ impl<'a> Transaction<'a> {
         let signed = self.sign(action, when)?;
         // What would not count is not written: nobody else needs to judge it.
         let taken = self.state.take_own(&signed, granted.as_ref(), when.at);
-        let effect = taken.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
+        let effect = taken.map_err(|why| refuses(&why))?;
         self.batch.wide |= effect == Effect::Wide;
         self.keep(|tx| tx.ledger.add_entry(&signed))?;
         let envelope = signed.envelope.clone();
@@ -371,7 +369,7 @@ impl<'a> Transaction<'a> {
             self.keep(|tx| tx.ledger.clear_marks())?;
             let signed = self.sign(Action::NodeJoin { node_key, name: next.gateway.clone() }, when)?;
             let taken = self.state.take_own(&signed, None, when.at);
-            taken.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
+            taken.map_err(|why| refuses(&why))?;
             self.write_own(&signed)?;
         }
         tracing::warn!(voice = %next.public(), "operators closed this gateway's chain: it goes on in another voice");
@@ -422,4 +420,9 @@ impl std::fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Transaction")
     }
+}
+
+/// Words of whoever judged it.
+fn refuses(why: &impl std::error::Error) -> Refusal {
+    Refusal::LedgerRefuses { why: Objection::of(why) }
 }

@@ -13,7 +13,7 @@ use crate::ask::trust;
 use crate::store::scope::Scope;
 
 /// Did the operators revoke this machine's key? The signed head, which any stranger may read, says so.
-pub async fn is_revoked(scope: &Scope, gateways: &[GatewayAddress]) -> Result<bool, AskError> {
+pub(crate) async fn is_revoked(scope: &Scope, gateways: &[GatewayAddress]) -> Result<bool, AskError> {
     let (_, known) = call_known(scope, gateways, None).await?;
     Ok(known.head.head.revocations.node_keys.contains(&scope.node_key()?.public().digest()))
 }

@@ -24,7 +24,7 @@ use wire::permit::Ask;
 use wire::tls::Expect;
 use wire::trust::Trust;
 
-use self::joining::{Action, Around, Backoff, Event, Joining, Moment, No, ROUND};
+use self::joining::{Action, Around, Backoff, Event, Joining, Moment, No, ROUND, meaning};
 use crate::ask::error::{AskError, BadAnswer, with_clocks};
 use crate::ask::facts::facts;
 use crate::ask::reach::believe_one_of;
@@ -99,7 +99,7 @@ fn event(tried: &Result<NodeFile, AskError>) -> Event {
         Ok(_) => Event::Admitted,
         Err(AskError::Waits { .. }) => Event::Waits,
         Err(AskError::Call(why)) if why.is_worth_retrying() => Event::Lost,
-        Err(why) => why.refusal().map_or(Event::Failed, |refusal| Event::Refused(refusal.into())),
+        Err(why) => why.refusal().map_or(Event::Failed, |refusal| Event::Refused(meaning(refusal).no)),
     }
 }
 
@@ -146,7 +146,7 @@ fn settled(scope: &Scope, wish: &Wish) -> Result<Wish, AskError> {
 }
 
 /// The return over mTLS that makes a node a member; also finishes a join that was interrupted.
-pub async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, AskError> {
+pub(crate) async fn come_back(scope: &Scope, mut node: NodeFile) -> Result<NodeFile, AskError> {
     let gateways: Vec<GatewayAddress> =
         scope.addresses(&node, clock::now())?.into_iter().map(GatewayAddress::from).collect();
     let mut backoff = Backoff::new();
@@ -211,7 +211,7 @@ impl<E: Into<AskError>> From<E> for NotIn {
 /// Was it asked, and is it open what it did?
 fn may_have_let_in(why: &AskError) -> bool {
     match why.refusal() {
-        Some(refusal) => No::from(refusal) == No::Unclear,
+        Some(refusal) => meaning(refusal).no == No::Unclear,
         None => matches!(why, AskError::Call(call) if call.is_worth_retrying()),
     }
 }
@@ -219,16 +219,7 @@ fn may_have_let_in(why: &AskError) -> bool {
 /// Another gateway may have the right, or know more.
 const fn is_only_here(why: &AskError) -> bool {
     match why.refusal() {
-        Some(refusal) => matches!(
-            refusal,
-            Refusal::InviteNotHere
-                | Refusal::InviteUsedUp { .. }
-                | Refusal::InviteUnknown { .. }
-                | Refusal::NoMandate
-                | Refusal::HeadStale { .. }
-                | Refusal::LedgerBehind
-                | Refusal::Restored
-        ),
+        Some(refusal) => meaning(refusal).only_here,
         // Nothing was spent on an offer by a wrong clock.
         None => matches!(why, AskError::Call(_) | AskError::Untimely { .. }),
     }

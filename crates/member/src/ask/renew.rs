@@ -63,7 +63,7 @@ fn heal_admission(scope: &Scope, asking: &Asking<'_>, issued: &Issued) {
 }
 
 /// Comes back after the SVID expired. Whoever cannot issue, or issues what is not believed, is not the last to be asked.
-pub async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[GatewayAddress]) -> Result<(), AskError> {
+pub(crate) async fn come_back(scope: &Scope, node: &NodeFile, gateways: &[GatewayAddress]) -> Result<(), AskError> {
     let (mut left, mut told) = (gateways.to_vec(), None);
     loop {
         let (gateway, known) = match call_known(scope, &left, None).await {

@@ -2,38 +2,32 @@
 
 use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use ground::file::{self, FileAccess, Lock};
+use ground::file::{self, FileAccess};
 use identity::key::Sign;
 use identity::principal::host::HostName;
 use identity::principal::label::Label;
-use identity::principal::{Name, NodeName, OrgName};
+use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use member::agent::status::{NodeStatus, WaitingStatus};
-use member::ask::call::is_revoked;
 use member::ask::enroll::{self, Step};
 use member::ask::error::AskError;
 use member::ask::host::own_full_name;
-use member::ask::renew;
+use member::ask::rejoin::{self, Begun, NotRejoined};
 use member::store::scope::trust::TrustPaths;
-use member::store::scope::{NodeFile, Scope, Wish, read_key};
+use member::store::scope::{Scope, Wish, read_key};
 use member::store::waiting::Waiting;
 use org::invite::carried::JoinBundle;
 use org::invite::code::{InviteCode, Ticket};
 use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
-use wire::connect::{CallError, GatewayAddress};
+use wire::connect::CallError;
 use zeroize::Zeroizing;
 
 use crate::commands::bundle;
 use crate::commands::roots::{Common, name_of};
-
-/// A join that must wait for another one gives up after this.
-const TURN_TIME: Duration = Duration::from_mins(1);
-/// Longer than an agent rests between two check-ins.
-const AGENT_TIME: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -112,12 +106,9 @@ impl Join {
         }
         let folder = common.scope.as_ref().unwrap_or(&code.name);
         let scope = Scope::at(&common.root(), folder);
-        let _turn = take_turn(&common.root(), folder, &doing).await?;
+        let _turn = rejoin::take_turn(&common.root(), folder).await.map_err(|why| not_again(&doing, why))?;
         let tell = self.tell.clone();
-        if let Some(node) = scope.node().during(&doing)?
-            && !is_over(&scope, &node, &code, &doing).await?
-        {
-            again(&scope, node, &code, &doing).await?;
+        if rejoin::finish(&scope, &code).await.map_err(|why| not_again(&doing, why))? {
             return told(common, &scope, tell.as_deref(), &doing);
         }
         let host = self.wanted_host(&code);
@@ -163,33 +154,16 @@ impl Join {
             let JoinBundle { code, name } = bundle::open(path, self.passphrase_file.as_deref(), doing)?;
             return Ok(In { code, wish: None, name: Some(name) });
         }
-        let begun = self.begun(common, doing)?;
+        let is_named = self.invite.is_some() || self.invite_file.is_some() || self.name.is_some();
+        let begun = if is_named { None } else { rejoin::begun(&common.root(), common.wanted()).during(doing)? };
         let text = if begun.is_some() && nothing_to_read() { Zeroizing::default() } else { self.code_text(doing)? };
         match begun {
-            Some((wish, code)) if text.trim().is_empty() => Ok(In { code, wish: Some(wish), name: None }),
+            Some(Begun { wish, code }) if text.trim().is_empty() => Ok(In { code, wish: Some(wish), name: None }),
             _ => match text.parse() {
                 Ok(code) => Ok(In { code, wish: None, name: None }),
                 Err(why) => Err(not_a_code(doing, &why)),
             },
         }
-    }
-
-    /// The one join that waits here, if this one names no other.
-    fn begun(&self, common: &Common, doing: &str) -> Result<Option<(Wish, InviteCode)>, Failure> {
-        if self.invite.is_some() || self.invite_file.is_some() || self.bundle.is_some() || self.name.is_some() {
-            return Ok(None);
-        }
-        let fits = |scope: &Scope| {
-            common.wanted().is_none_or(|org| scope.folder.file_name().is_some_and(|name| name == org.as_str()))
-        };
-        let mut begun = Vec::new();
-        for scope in Scope::all(&common.root()).into_iter().filter(fits) {
-            let waiting = scope.waiting().during(doing)?;
-            let wish = scope.wish().during(doing)?;
-            begun.extend(wish.zip(waiting.map(|(_, code)| code)));
-        }
-        // If several wait, what is meant must be said.
-        if begun.len() > 1 { Ok(None) } else { Ok(begun.pop()) }
     }
 
     /// Only where it is asked for: a host name that nobody asked for is nobody's business.
@@ -265,6 +239,28 @@ fn failed(doing: &str, why: AskError) -> Failure {
     }
 }
 
+fn not_again(doing: &str, why: NotRejoined) -> Failure {
+    let (why, joined) = match why {
+        NotRejoined::StillJoining => return Failure::new(doing, &why).hint("wait for it"),
+        NotRejoined::AgentRuns => return Failure::new(doing, &why).hint("stop it, and run this again"),
+        NotRejoined::OtherOrg { .. } => {
+            let hint = "give the scope of this one a name of its own: --as NAME";
+            return Failure::new(doing, &why).hint(hint).exit(Exit::Refused);
+        }
+        NotRejoined::Scope(why) => return Failure::new(doing, &why),
+        NotRejoined::File(why) => return Failure::new(doing, &why),
+        NotRejoined::Asking { why, joined } => (why, joined),
+    };
+    let failure = Failure::new(doing, &why);
+    match why {
+        _ if !joined => failure,
+        AskError::Call(CallError::NotAccepted { .. } | CallError::Refused(_)) | AskError::Revoked => {
+            failure.hint("it was a member once; an operator lets it join as a new machine: freehold node replace NAME")
+        }
+        _ => failure.hint("this machine joined before; its gateway cannot be asked right now: freehold-node status"),
+    }
+}
+
 /// A person must say yes, and this run has waited as long as it should.
 fn still_waits(common: &Common, scope: &Scope, doing: &str) -> Failure {
     match scope.waiting() {
@@ -293,7 +289,7 @@ pub(crate) fn in_words(waiting: &Waiting) -> String {
 pub(crate) async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> Result<(), Failure> {
     let doing = format!("could not join `{}`", code.name);
     let folder = name_of(scope).parse().during(&doing)?;
-    let _turn = take_turn(&common.root(), &folder, &doing).await?;
+    let _turn = rejoin::take_turn(&common.root(), &folder).await.map_err(|why| not_again(&doing, why))?;
     if scope.node().during(&doing)?.is_some() {
         return Ok(());
     }
@@ -308,92 +304,6 @@ pub(crate) async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> 
     };
     let shown = enroll::Shown { code, old_key: None };
     enroll::join(scope, shown, &wish, None, tell).await.map(drop).map_err(|why| failed(&doing, why))
-}
-
-/// One join of a scope at a time, or each would draw a node key of its own. The second waits, and finds the work done.
-/// The lock lies beside the scope, not in it: a join that comes to nothing leaves no scope.
-async fn take_turn(root: &Path, scope: &OrgName, doing: &str) -> Result<Lock, Failure> {
-    file::make_private_folder(root).during(doing)?;
-    let path = root.join(format!(".{scope}.joining"));
-    let deadline = Instant::now() + TURN_TIME;
-    loop {
-        if let Some(lock) = Lock::take(&path).during(doing)? {
-            return Ok(lock);
-        }
-        if Instant::now() >= deadline {
-            return Err(Failure::failed(doing, "another join of this machine is still running").hint("wait for it"));
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// A fresh code on a machine whose key was revoked: the old keys are of no use to anybody, and go. Not a refusal's
-/// word counts but the signed head.
-async fn is_over(scope: &Scope, node: &NodeFile, code: &InviteCode, doing: &str) -> Result<bool, Failure> {
-    if node.org_id != code.org || (node.invite.is_some() && node.invite == code.ticket.invite()) {
-        return Ok(false);
-    }
-    let gateways: Vec<GatewayAddress> =
-        node.gateways.iter().chain(&code.gateways).cloned().map(GatewayAddress::from).collect();
-    if !is_revoked(scope, &gateways).await.unwrap_or(false) {
-        return Ok(false);
-    }
-    // Its agent ends by itself when it next asks. Held until the scope is gone: a new one gets a lock of its own.
-    let deadline = Instant::now() + AGENT_TIME;
-    let _agent = loop {
-        if let Some(lock) = scope.lock().during(doing)? {
-            break lock;
-        }
-        if Instant::now() >= deadline {
-            let why = "the agent of this machine's old key, which was revoked, still runs";
-            return Err(Failure::failed(doing, why).hint("stop it, and run this again"));
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
-    scope.wipe().during(doing)?;
-    tracing::info!(name = %node.name, "this machine's old key was revoked and is wiped; it joins as a new machine");
-    Ok(true)
-}
-
-/// A second run: finishes what was begun, touches nothing that is done.
-async fn again(scope: &Scope, mut node: NodeFile, code: &InviteCode, doing: &str) -> Result<(), Failure> {
-    if node.org_id != code.org {
-        let why = format!("this machine is already in another org that is also called `{}`", code.name);
-        return Err(Failure::refused(doing, why).hint("give the scope of this one a name of its own: --as NAME"));
-    }
-    let joined = node.joined;
-    // The operators may have moved since this machine last asked: a fresh code says where they are.
-    for address in &code.gateways {
-        if !node.gateways.contains(address) {
-            node.gateways.push(address.clone());
-        }
-    }
-    scope.save_node(&node).during(doing)?;
-    let came = match enroll::come_back(scope, node.clone()).await {
-        Err(AskError::Call(CallError::NotAccepted { .. })) if joined => return_by_key(scope, node).await,
-        other => other,
-    };
-    came.map_err(|why| {
-        let failure = Failure::new(doing, &why);
-        match why {
-            _ if !joined => failure,
-            AskError::Call(CallError::NotAccepted { .. } | CallError::Refused(_)) | AskError::Revoked => failure
-                .hint("it was a member once; an operator lets it join as a new machine: freehold node replace NAME"),
-            _ => {
-                failure.hint("this machine joined before; its gateway cannot be asked right now: freehold-node status")
-            }
-        }
-    })?;
-    Ok(())
-}
-
-/// Its certificate counts no more, as after a gateway was removed; its node key does. If its agent runs, that does it.
-async fn return_by_key(scope: &Scope, node: NodeFile) -> Result<NodeFile, AskError> {
-    let gateways: Vec<GatewayAddress> = node.gateways.iter().cloned().map(GatewayAddress::from).collect();
-    if let Some(_held) = scope.lock()? {
-        renew::come_back(scope, &node, &gateways).await?;
-    }
-    enroll::come_back(scope, node).await
 }
 
 fn told(common: &Common, scope: &Scope, tell: Option<&Path>, doing: &str) -> Result<(), Failure> {

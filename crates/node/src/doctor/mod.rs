@@ -4,4 +4,6 @@ pub(crate) mod files;
 pub mod standing;
 pub mod reach;
 pub mod examination;
+pub(crate) mod trust;
+pub(crate) mod member;
 pub(crate) mod service;

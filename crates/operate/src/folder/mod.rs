@@ -202,7 +202,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FolderError>
     bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(damaged(path))).transpose()
 }
 
-fn write_json<T: Serialize>(path: &Path, value: &T, access: FileAccess) -> Result<(), FolderError> {
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T, access: FileAccess) -> Result<(), FolderError> {
     Ok(file::write(path, &serde_json::to_vec_pretty(value).map_err(damaged(path))?, access)?)
 }
 

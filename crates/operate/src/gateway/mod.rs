@@ -4,6 +4,7 @@ pub mod mandate;
 pub mod papers;
 pub mod reopen;
 pub mod answering;
+pub mod add;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,12 +15,11 @@ use identity::principal::glob::NameGlob;
 use identity::principal::{NodeName, PrincipalKind};
 use identity::time::{Seconds, Timestamp};
 use ledger::views::NodeView;
-use org::gateway::{CheckedRequest, GatewayGrant};
+use org::gateway::CheckedRequest;
 use org::state::Standing;
 use wire::control::{Call, ControlAnswer, PeerView};
 
 use crate::gateway::mandate::{LASTS, SVID_TTL, check_own_name};
-use crate::gateway::papers::Papers;
 use crate::key::SignerKeys;
 use crate::node;
 use crate::session::reports::reports;
@@ -36,7 +36,7 @@ pub struct GatewayWish {
 }
 
 /// Whether the machine that asks is a member, and may be a gateway.
-pub async fn check_request(session: &mut Session, envelope: &Envelope) -> Result<(CheckedRequest, NodeView)> {
+async fn check_request(session: &mut Session, envelope: &Envelope) -> Result<(CheckedRequest, NodeView)> {
     let checked = CheckedRequest::open(session.known.org(), envelope).map_err(Unwise::Request)?;
     let (name, key) = (checked.request.node.clone(), checked.request.node_key);
     let node = node::find(session, &name).await?;
@@ -70,12 +70,7 @@ fn check_free(head: &Head, checked: &CheckedRequest) -> Result<(), Unwise> {
 }
 
 /// The mandate that it would get.
-pub fn mandate_for(
-    head: &Head,
-    checked: &CheckedRequest,
-    wish: &GatewayWish,
-    now: Timestamp,
-) -> Result<Mandate, Unwise> {
+fn mandate_for(head: &Head, checked: &CheckedRequest, wish: &GatewayWish, now: Timestamp) -> Result<Mandate, Unwise> {
     let request = &checked.request;
     let usual = head.mandates.first().map_or(Seconds::DAY, |mandate| mandate.svid_ttl);
     let (ttl, lasts) = (wish.svid_ttl.unwrap_or(usual), wish.lasts.unwrap_or(MANDATE));
@@ -99,23 +94,8 @@ pub fn mandate_for(
     Ok(mandate)
 }
 
-/// Gives the mandate, and what the gateway takes home, if it has a certificate under each root in use. Worth nothing without
-/// the head.
-pub async fn add(
-    session: &mut Session,
-    keys: &SignerKeys,
-    checked: &CheckedRequest,
-    wish: &GatewayWish,
-    papers: &Papers,
-) -> Result<Made<(Mandate, Option<GatewayGrant>)>> {
-    let made = session.publish(keys, |session, now| draft_addition(session, checked, wish, now)).await?;
-    let request = &checked.request;
-    let grant = papers::grant(session, &request.node, request.voice, &request.addresses, papers);
-    Ok(made.map(|mandate| (mandate, grant)))
-}
-
 /// The mandate, with the head that gives it.
-pub fn draft_addition(
+fn draft_addition(
     session: &Session,
     checked: &CheckedRequest,
     wish: &GatewayWish,

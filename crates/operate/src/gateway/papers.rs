@@ -100,7 +100,7 @@ impl<T: InDomain> Ways<T> {
 }
 
 /// What a machine that asks to be a gateway lacks: everything.
-pub async fn requested(session: &mut Session, checked: &CheckedRequest) -> Result<Papers> {
+pub(super) async fn requested(session: &mut Session, checked: &CheckedRequest) -> Result<Papers> {
     let (identity, endpoint) = (Some(checked.identity.clone()), Some(checked.endpoint.clone()));
     Ok(Papers {
         identity: Ways::of(identity, versions::all(session).await?.trusted()?, &[]),

@@ -1,6 +1,7 @@
 //! Invites: made, listed, revoked.
 
 pub mod kinds;
+pub mod bundle;
 pub mod patterns;
 pub mod line;
 pub mod landing;

@@ -105,12 +105,12 @@ pub fn pick(waiting: &[WaitingClaim], said: &str) -> Result<(WaitingClaim, bool)
 }
 
 /// Does a node key, as people are shown it, begin so?
-pub fn begins(key: &PublicKey, prefix: &str) -> bool {
+pub(super) fn begins(key: &PublicKey, prefix: &str) -> bool {
     key.digest().to_string().starts_with(&prefix.to_ascii_lowercase())
 }
 
 /// The one of this name whose key begins so; without a key, the only one. Else those that fit.
-pub fn choose(mut cut: Vec<CutOff>, name: &NodeName, key: Option<&str>) -> Result<CutOff, Vec<CutOff>> {
+pub(super) fn choose(mut cut: Vec<CutOff>, name: &NodeName, key: Option<&str>) -> Result<CutOff, Vec<CutOff>> {
     cut.retain(|cut| cut.name == *name && key.is_none_or(|prefix| begins(&cut.node_key, prefix)));
     match cut.pop() {
         Some(one) if cut.is_empty() => Ok(one),

@@ -14,6 +14,7 @@ use super::heads::extend;
 use crate::key::SignerKeys;
 use crate::session::fold::whole_head;
 use crate::session::{Aim, Made, NextHead, OperateError, Result, Session, Unwise, maps};
+use crate::signer::weigh::Remade;
 use crate::signer::{describe, weigh};
 
 /// The way round: which head is followed, and what the next one would say differently from the one in force.
@@ -25,7 +26,7 @@ pub struct Detour {
     pub goes_round: (u64, Digest),
     pub changes: Vec<String>,
     /// Machines, and classes of them, that are meant to be something else than now.
-    pub remade: Vec<String>,
+    pub remade: Vec<Remade>,
     /// What was taken away since the head that is followed: nobody can give it back.
     pub stays: Vec<String>,
 }

@@ -1,5 +1,6 @@
 //! The signer set changes hands: someone comes, someone goes, the threshold moves.
 
+pub mod home;
 pub mod over;
 pub mod recover;
 pub mod describe;

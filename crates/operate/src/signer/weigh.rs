@@ -7,10 +7,10 @@ use identity::head::{Cause, FleetRef, Head, MOST_PREVIOUS, MOST_RECENT};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::{ClassLeaves, Leaf, NodeLeaf};
-use identity::principal::NodeName;
+use identity::principal::{Name, NodeName};
 use identity::signers::SignerSet;
 use org::ledger::draft::Meaning;
-use org::ledger::fold::Leaves;
+use org::ledger::fold::{Leaves, Why};
 use org::ledger::heads::HeadRecord;
 use org::ledger::onward::{Recent, leads_on};
 use org::ledger::step::SignerStep;
@@ -25,19 +25,28 @@ use crate::replica::published::nodes;
 use crate::replica::roll::{Roll, ended, newly_listed};
 use crate::replica::{Replica, ReplicaError};
 
+/// Who is meant to be something else than now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Remade {
+    #[error("`{0}`")]
+    Node(NodeName),
+    #[error("the class `{0}`")]
+    Class(Name),
+}
+
 /// Where a head says otherwise than this home's fold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
     #[error("it lists `{0}`, of which this home's copy of the ledger knows nothing")]
     Unknown(NodeName),
     #[error("it lists `{name}`, which does not count here: {why}")]
-    NotCounted { name: NodeName, why: String },
+    NotCounted { name: NodeName, why: Box<Why> },
     #[error("it lists `{0}` with another key than the one that is known here")]
     OtherKey(NodeName),
     #[error("it lists `{0}` by another admission than the one that is known here")]
     OtherAdmission(NodeName),
     #[error("it means {0} to be something else than now, though it is of the fleet of now")]
-    OtherMeaning(String),
+    OtherMeaning(Remade),
     #[error("it drops `{0}`, and does not revoke its key")]
     Dropped(NodeName),
     #[error("it forgets what was revoked")]
@@ -62,7 +71,7 @@ pub enum Contradiction {
 pub struct Weighed {
     pub roll: Roll,
     /// Machines, and classes of them, that are meant to be something else than now.
-    pub remade: Vec<String>,
+    pub remade: Vec<Remade>,
     pub contradictions: Vec<Contradiction>,
     /// What could not be compared, and why.
     pub unseen: Option<String>,
@@ -246,15 +255,15 @@ fn keeps_fleet(own: &Head, head: &Head) -> bool {
 
 /// Who is meant to be something else than before. What a fleet means those to be whom it newly lists, it says for the first
 /// time.
-pub(crate) fn remade(meaning: &Meaning, before: &Leaves, head: &Head, listed: &[Leaf]) -> Vec<String> {
+pub(crate) fn remade(meaning: &Meaning, before: &Leaves, head: &Head, listed: &[Leaf]) -> Vec<Remade> {
     let compiled = matches!(head.cause, Cause::FleetPublish | Cause::FleetRollback { .. });
     let judged = |leaf: &&NodeLeaf| !compiled || before.contains_key(&leaf.name);
     let other = nodes(listed).filter(judged).filter(|leaf| meaning.of(&leaf.name) != leaf.manifest);
     let classes = ClassLeaves::of(listed);
     let new = classes.all().filter(|class| !meaning.classes.contains(class));
     let gone = meaning.classes.iter().filter(|class| classes.get(&class.class).is_none());
-    let other_classes = new.chain(gone).map(|class| format!("the class `{}`", class.class));
-    other.map(|leaf| format!("`{}`", leaf.name)).chain(other_classes).collect()
+    let other_classes = new.chain(gone).map(|class| Remade::Class(class.class.clone()));
+    other.map(|leaf| Remade::Node(leaf.name.clone())).chain(other_classes).collect()
 }
 
 /// Whether this leaf is other than the fold has it, or a rival that is taken in.
@@ -275,7 +284,7 @@ fn contradicts(state: &State, before: &Leaves, head: &Head, leaf: &NodeLeaf) -> 
         Some(_) if chooses(head, name) => None,
         _ if known.iter().any(|(known, _)| *known == key) => Some(Contradiction::OtherAdmission(name.clone())),
         _ if !known.is_empty() => Some(Contradiction::OtherKey(name.clone())),
-        Some(waiting) => Some(Contradiction::NotCounted { name: name.clone(), why: waiting.why.to_string() }),
+        Some(waiting) => Some(Contradiction::NotCounted { name: name.clone(), why: Box::new(waiting.why.clone()) }),
         None => Some(Contradiction::Unknown(name.clone())),
     }
 }

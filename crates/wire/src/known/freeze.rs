@@ -7,13 +7,9 @@ use identity::signers::{Quorum, Word};
 use identity::time::Timestamp;
 use org::ledger::signers::Frozen;
 use org::ledger::step::SignerStep;
+use org::refusal::WAY_OUT;
 
 use crate::known::Known;
-
-/// What people do about it.
-pub const WAY_OUT: &str = "whoever signs for each of them settles it together, at once: freehold signer settle; if they \
-                           cannot, two of the recovery phrases do, after the delay: freehold recover --signer NAME (a \
-                           name that no signer had)";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Freeze {

@@ -170,7 +170,9 @@ fn no_answers(stage: &Stage) {
     stage.check_told("this machine's key was revoked", |_, _| Told::Refuse(Refusal::KeyRevoked));
     // Words that would steer a terminal.
     let evil = "\u{1b}[2J\u{202e}gone".to_owned();
-    let lie = move |_: &Loot, _: &NodeName, _: &SyncRequest| Told::Refuse(Refusal::LedgerRefuses { why: evil.clone() });
+    let lie = move |_: &Loot, _: &NodeName, _: &SyncRequest| {
+        Told::Refuse(Refusal::LedgerRefuses { why: evil.clone().into() })
+    };
     stage.liar.now(lie);
     stage.scene.until_problem("web-1", "gone");
     let words = stage.scene.place.node("web-1", &["status"], "");

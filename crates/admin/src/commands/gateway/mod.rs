@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use ground::clock;
-use ground::file::{self, FileAccess};
+use ground::file;
 use identity::envelope::Envelope;
 use identity::head::{Mandate, TrustLine, TrustState};
 use identity::principal::NodeName;
@@ -19,9 +19,9 @@ use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
 use ledger::views::NodeView;
 use operate::gateway;
+use operate::gateway::add::{self, Addition, write_grant};
 use operate::gateway::{GatewayWish, answering};
 use operate::session::Session;
-use org::gateway::CheckedRequest;
 use renew::Renew;
 use reopen::{ForkTold, Reopen};
 use serde::Serialize;
@@ -112,34 +112,31 @@ impl Add {
         let request: Envelope = serde_json::from_slice(&bytes)
             .map_err(|why| Failure::failed(doing, format!("`{}` is no request: {why}", self.request.display())))?;
         let (mut session, keys) = common.signing_session(doing).await?;
-        let checked = gateway::check_request(&mut session, &request).await;
-        let (checked, node) = checked.during(doing)?;
         let wish = GatewayWish { names: self.names, svid_ttl: self.svid_ttl, lasts: self.lasts };
-        let mandate = gateway::mandate_for(session.head(), &checked, &wish, clock::now()).during(doing)?;
+        let addition = Addition::begin(&mut session, &request, wish).await.during(doing)?;
         if !common.json {
-            eprintln!("{}", who(&checked, &node, &mandate));
+            eprintln!("{}", who(&addition));
         }
-        let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{}.grant", mandate.gateway)));
+        let gateway = &addition.mandate.gateway;
+        let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{gateway}.grant")));
         if out.exists() {
             return Err(Failure::failed(doing, format!("`{}` is there already", out.display()))
                 .hint("move it away, or choose another name: --out FILE"));
         }
         let consent = Consent { common, doing, yes: self.yes, question: "Make it a gateway?" };
-        let draft = |session: &Session, now| Ok(gateway::draft_addition(session, &checked, &wish, now)?.roll());
-        consent.ask(&mut session, draft).await?;
-        let mut papers = gateway::papers::requested(&mut session, &checked).await.during(doing)?;
+        consent.ask(&mut session, |session, now| addition.roll(session, now)).await?;
+        let mut papers = addition.papers(&mut session).await.during(doing)?;
         let roots = RootKeys::new(common, &session, self.roots);
-        roots.certify_lacking(&session, &mandate.gateway, &mut papers, doing)?;
+        roots.certify_lacking(&session, gateway, &mut papers, doing)?;
         let absent = roots.absent(&papers, doing)?;
         for line in absent.iter().filter(|_| !common.json) {
-            eprintln!("{}", without_root(&mandate.gateway, line));
+            eprintln!("{}", without_root(gateway, line));
         }
-        let made = gateway::add(&mut session, &keys, &checked, &wish, &papers).await.during(doing)?;
+        let made = addition.sign(&mut session, &keys, &papers).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
-        let (mandate, grant) = made.what;
+        let add::Added { mandate, grant } = made.what;
         let grant = grant.ok_or_else(|| renew::no_certificate(doing))?;
-        let json = serde_json::to_vec_pretty(&grant).during(doing)?;
-        file::write(&out, &json, FileAccess::Readable).during(doing)?;
+        write_grant(&out, &grant).during(doing)?;
         let result = Added {
             gateway: mandate.gateway.to_string(),
             addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
@@ -183,7 +180,8 @@ fn without_root(gateway: &NodeName, line: &TrustLine) -> String {
     )
 }
 
-fn who(checked: &CheckedRequest, node: &NodeView, mandate: &Mandate) -> String {
+fn who(addition: &Addition) -> String {
+    let Addition { checked, node, mandate, .. } = addition;
     let request = &checked.request;
     let list = |items: Vec<String>| items.join(" ");
     let lines = [

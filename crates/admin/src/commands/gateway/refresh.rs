@@ -105,6 +105,7 @@ impl From<Detour> for Around {
     fn from(detour: Detour) -> Self {
         let Detour { follows, goes_round, changes, remade, stays, .. } = detour;
         let (follows, digest) = (follows.head.version, follows.digest.to_string());
+        let remade = remade.iter().map(ToString::to_string).collect();
         Self { follows, digest, goes_round: goes_round.0, changes, remade, stays }
     }
 }

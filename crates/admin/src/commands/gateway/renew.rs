@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use gateway::store::folder::GatewayFolder;
 use ground::clock;
-use ground::file::{self, FileAccess};
 use identity::principal::NodeName;
 use identity::time::Seconds;
+use operate::gateway::add::write_grant;
 use operate::gateway::mandate;
 use operate::gateway::mandate::MandateWish;
 use operate::gateway::papers;
@@ -109,8 +109,7 @@ impl Renew {
             return Ok(None);
         }
         let out = self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}.grant", self.node)));
-        let json = serde_json::to_vec_pretty(&grant).during(doing)?;
-        file::write(&out, &json, FileAccess::Readable).during(doing)?;
+        write_grant(&out, &grant).during(doing)?;
         Ok(Some(out.display().to_string()))
     }
 }

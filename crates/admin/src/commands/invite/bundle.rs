@@ -4,24 +4,21 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ground::archive::text;
 use ground::file;
 use ground::passphrase::Passphrase;
-use identity::envelope::Envelope;
 use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 use operate::invite;
-use operate::invite::InviteWish;
 use operate::invite::kinds::{InviteChoice, InviteTerms};
-use org::invite::carried::{JoinBundle, JoinRequest};
+use operate::invite::{InviteWish, bundle};
+use org::invite::carried::JoinRequest;
 use org::invite::{Approval, InviteKind, Uses};
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
-use zeroize::Zeroizing;
 
 use crate::commands::invite::terms::{check_free, write_new};
 use crate::home::{Common, During};
@@ -142,7 +139,7 @@ impl Issue {
         let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{}.bundle", self.name)));
         check_free(&out, &doing)?;
         let drawn = match (&self.bundle_passphrase_file, self.ask) {
-            (None, false) => Some(draw().during(&doing)?),
+            (None, false) => Some(bundle::draw_passphrase().during(&doing)?),
             _ => None,
         };
         let passphrase = match (&drawn, &self.bundle_passphrase_file) {
@@ -158,15 +155,6 @@ impl Issue {
     }
 }
 
-/// 79 bits, in letters and digits that nobody mistakes for each other.
-fn draw() -> Result<Zeroizing<String>, ground::random::NoRandomness> {
-    const LETTERS: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
-    let bytes: Zeroizing<[u8; 16]> = Zeroizing::new(ground::random::bytes()?);
-    let letter = |byte: &u8| LETTERS.get(usize::from(*byte) % LETTERS.len()).copied().map_or('x', char::from);
-    let groups: Vec<String> = bytes.chunks(4).map(|four| four.iter().map(letter).collect()).collect();
-    Ok(Zeroizing::new(groups.join("-")))
-}
-
 /// Makes the invite, and then the file.
 async fn make(
     common: &Common,
@@ -180,15 +168,8 @@ async fn make(
     let made = invite::create(&mut session, &keys, wish).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
     let (invite, code) = made.what;
-    let bundle = JoinBundle { code, name: name.clone() }.encode();
-    match passphrase {
-        Some(passphrase) => {
-            let sealed = text::seal(bundle.as_bytes(), passphrase.clone()).during(doing)?;
-            write_new(out, &sealed, doing)?;
-        }
-        // For a key that the machine has: there is no secret in it.
-        None => write_new(out, bundle.as_bytes(), doing)?,
-    }
+    let file = bundle::file(code, name, passphrase).during(doing)?;
+    write_new(out, &file, doing)?;
     Ok(Told {
         name: name.to_string(),
         invite: invite.id.to_string(),
@@ -228,10 +209,10 @@ impl Sign {
         let doing = format!("could not sign `{}`", self.request.display());
         check_free(&self.out, &doing)?;
         let bytes = file::read(&self.request).during(&doing)?;
-        let hint = "have the machine make it again: freehold-node csr";
-        let bad = |why: String| Failure::refused(&doing, why).hint(hint);
-        let envelope: Envelope = serde_json::from_slice(&bytes).map_err(|_| bad("it is no request".to_owned()))?;
-        let request = JoinRequest::open(&envelope).map_err(|why| bad(why.to_string()))?;
+        let request = bundle::open_request(&bytes).map_err(|why| {
+            let hint = "have the machine make it again: freehold-node csr";
+            Failure::refused(&doing, why.to_string()).hint(hint)
+        })?;
         let name = self.name.unwrap_or_else(|| request.name.clone());
         if !common.json {
             eprintln!("{}", ground::plain::plain(&in_words(&request, &name)));

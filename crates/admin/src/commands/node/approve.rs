@@ -5,14 +5,12 @@ use std::io::IsTerminal as _;
 use clap::Args;
 use ground::clock;
 use ground::plain::plain;
-use identity::id::Digest;
-use identity::principal::{NodeName, SignerName};
-use operate::node::waiting::{
-    CutOff, Unclear, WaitingClaim, begins, choose, cut_off, decide, draft_listing, list, pick, speaker,
-};
+use identity::principal::NodeName;
+use operate::key::SignerKeys;
+use operate::node::meant::{Meant, Search, Unmeant, find};
+use operate::node::waiting::{CutOff, Unclear, WaitingClaim, cut_off, decide, draft_listing, list, pick, speaker};
 use operate::session::Session;
 use org::invite::approve::Verdict;
-use org::invite::words::Words;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
@@ -217,47 +215,34 @@ struct Listed {
     pending: waiting::Left,
 }
 
-/// What a yes would be about, and who has said it before.
-struct Asked {
-    about: Digest,
-    /// A member that waits is listed by the next head, which the threshold signs.
-    cut: Option<CutOff>,
-    name: NodeName,
-    words: Option<Words>,
-    yes: Vec<SignerName>,
-    needs: usize,
-    question: &'static str,
-}
-
 impl Approve {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let said = self.claim.join(" ");
         let doing = format!("could not approve `{said}`");
         let (mut session, keys) = common.signing_session(&doing).await?;
         let own = speaker(&session, &keys).during(&doing)?;
-        let asked = self.find(common, &mut session, &doing, &said).await?;
-        if asked.yes.contains(&own) {
+        let Search { found, odd } = find(&mut session, &said, self.key.as_deref()).await.during(&doing)?;
+        warn(&odd);
+        let meant = found.map_err(|why| match why {
+            Unmeant::Unclear(why) => unclear(&doing, &why),
+            Unmeant::Rivals(several) => rivals(&doing, &several),
+        })?;
+        self.show(common, &doing, &meant)?;
+        if meant.yes().contains(&own) {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
         }
-        if let Some(cut) = &asked.cut {
-            let consent = Consent { common, doing: &doing, yes: self.yes, question: asked.question };
-            let draft = |session: &Session, now| Ok(draft_listing(session, cut, now)?.roll);
-            let sign = async |session: &mut Session| list(session, &keys, cut).await;
-            let (head, pending) = consent.sign(&mut session, draft, sign).await?;
-            let listed = Listed { name: cut.name.to_string(), head: head.version, pending };
-            show(common.json, &listed, || {
-                waiting::told(listed.pending.waiting(), || format!("head {} lists `{}`", listed.head, listed.name))
-            });
-            return Ok(());
-        }
-        confirm(self.yes, &doing, asked.question)?;
-        decide(&mut session, &keys, asked.about, Verdict::Approve).await.during(&doing)?;
-        let (yes, needs) = (asked.yes.iter().chain([&own]), asked.needs);
+        let claim = match &meant {
+            Meant::Waits { claim, .. } => claim,
+            Meant::Cut(cut) => return self.list(common, session, &keys, cut, &doing).await,
+        };
+        confirm(self.yes, &doing, "Are these the words that the machine shows? Then it is let in.")?;
+        decide(&mut session, &keys, meant.about(), Verdict::Approve).await.during(&doing)?;
+        let (yes, needs) = (meant.yes().iter().chain([&own]), usize::from(claim.invite.approvers));
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
         let told = Decided {
-            name: asked.name.to_string(),
-            about: asked.about.to_string(),
-            words: asked.words.map(|words| words.to_string()),
+            name: meant.name().to_string(),
+            about: meant.about().to_string(),
+            words: Some(claim.words.to_string()),
             verdict: "approve",
             done: approved_by.len() >= needs,
             approved_by,
@@ -276,44 +261,44 @@ impl Approve {
         Ok(())
     }
 
-    /// A machine that waits, or else a member that was cut off; shown to the person who decides.
-    async fn find(&self, common: &Common, session: &mut Session, doing: &str, said: &str) -> Result<Asked, Failure> {
-        let (mut waiting, odd) = operate::node::waiting::all(session).await.during(doing)?;
-        warn(&odd);
-        waiting.retain(|one| self.key.as_deref().is_none_or(|key| begins(&one.claim.node_key, key)));
-        match pick(&waiting, said) {
-            Ok((one, certain)) => {
-                if self.yes && !certain {
-                    let why = "this takes all seven words, as the machine shows them, or your own look at them";
-                    return Err(Failure::usage(doing, why).hint("leave --yes away, or give the words"));
-                }
-                if !common.json {
-                    eprintln!("{}", in_words(&one));
-                }
-                if !self.yes && !std::io::stdin().is_terminal() {
-                    let why = "somebody must compare the words, and there is no terminal to ask at";
-                    return Err(
-                        Failure::usage(doing, why).hint("give all seven words, as the machine shows them, and --yes")
-                    );
-                }
-                let question = "Are these the words that the machine shows? Then it is let in.";
-                let (words, needs) = (Some(one.words), usize::from(one.invite.approvers));
-                Ok(Asked { about: one.digest, cut: None, name: one.claim.name, words, yes: one.yes, needs, question })
-            }
-            Err(Unclear::Several(several)) => Err(unclear(doing, &several)),
-            Err(Unclear::Nobody) => {
-                let name: NodeName = said.parse().map_err(|_| nobody(doing))?;
-                let cut = cut_off(session).await.during(doing)?;
-                let cut = choose(cut, &name, self.key.as_deref()).map_err(|several| rivals(doing, &several))?;
-                let needs = session.known.signers.quorum.threshold();
-                if !common.json {
-                    eprintln!("{}", cut_in_words(&cut));
-                }
-                let (words, question) = (None, "List it?");
-                let (about, name, cut) = (cut.admission, cut.name.clone(), Some(cut));
-                Ok(Asked { about, cut, name, words, yes: Vec::new(), needs, question })
-            }
+    /// A member that was cut off is in the next head.
+    async fn list(
+        &self,
+        common: &Common,
+        mut session: Session,
+        keys: &SignerKeys,
+        cut: &CutOff,
+        doing: &str,
+    ) -> Result<(), Failure> {
+        let consent = Consent { common, doing, yes: self.yes, question: "List it?" };
+        let draft = |session: &Session, now| Ok(draft_listing(session, cut, now)?.roll);
+        let sign = async |session: &mut Session| list(session, keys, cut).await;
+        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
+        let listed = Listed { name: cut.name.to_string(), head: head.version, pending };
+        show(common.json, &listed, || {
+            waiting::told(listed.pending.waiting(), || format!("head {} lists `{}`", listed.head, listed.name))
+        });
+        Ok(())
+    }
+
+    /// To the person who decides, who must be there if it was not compared already.
+    fn show(&self, common: &Common, doing: &str, meant: &Meant) -> Result<(), Failure> {
+        let certain = match meant {
+            Meant::Waits { certain, .. } => *certain,
+            Meant::Cut(_) => true,
+        };
+        if self.yes && !certain {
+            let why = "this takes all seven words, as the machine shows them, or your own look at them";
+            return Err(Failure::usage(doing, why).hint("leave --yes away, or give the words"));
         }
+        if !common.json {
+            eprintln!("{}", meant_in_words(meant));
+        }
+        if matches!(meant, Meant::Waits { .. }) && !self.yes && !std::io::stdin().is_terminal() {
+            let why = "somebody must compare the words, and there is no terminal to ask at";
+            return Err(Failure::usage(doing, why).hint("give all seven words, as the machine shows them, and --yes"));
+        }
+        Ok(())
     }
 }
 
@@ -324,10 +309,7 @@ impl Deny {
         let (mut session, keys) = common.signing_session(&doing).await?;
         let (waiting, odd) = operate::node::waiting::all(&mut session).await.during(&doing)?;
         warn(&odd);
-        let (one, _) = pick(&waiting, &said).map_err(|why| match why {
-            Unclear::Nobody => nobody(&doing),
-            Unclear::Several(several) => unclear(&doing, &several),
-        })?;
+        let (one, _) = pick(&waiting, &said).map_err(|why| unclear(&doing, &why))?;
         if !common.json {
             eprintln!("{}", in_words(&one));
         }
@@ -352,7 +334,11 @@ fn nobody(doing: &str) -> Failure {
     Failure::failed(doing, "no such machine waits").exit(Exit::Refused).hint("see who does: freehold node waiting")
 }
 
-fn unclear(doing: &str, several: &[WaitingClaim]) -> Failure {
+fn unclear(doing: &str, why: &Unclear) -> Failure {
+    let several = match why {
+        Unclear::Nobody => return nobody(doing),
+        Unclear::Several(several) => several,
+    };
     let each: Vec<_> = several
         .iter()
         .map(|one| {
@@ -373,6 +359,13 @@ fn rivals(doing: &str, several: &[CutOff]) -> Failure {
     let why =
         format!("{} machines were let in under this name:{}", several.len(), each.concat().replace('\n', "\n    "));
     Failure::refused(doing, why).hint("say which: --key and the first 8 digits of its node key")
+}
+
+fn meant_in_words(meant: &Meant) -> String {
+    match meant {
+        Meant::Waits { claim, .. } => in_words(claim),
+        Meant::Cut(cut) => cut_in_words(cut),
+    }
 }
 
 /// What a person looks at. Whose word each thing is stands beside it.

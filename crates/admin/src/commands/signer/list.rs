@@ -6,12 +6,12 @@ use clap::Args;
 use ground::clock;
 use identity::principal::SignerName;
 use identity::signers::SignerSet;
+use org::refusal::WAY_OUT;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 use wire::known::Known;
-use wire::known::freeze::WAY_OUT;
 
 use crate::home::Common;
 

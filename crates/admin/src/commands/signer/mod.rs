@@ -12,19 +12,15 @@ mod settle;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use ground::file;
 use ground::passphrase::Passphrase;
-use ground::random;
-use identity::key::{PublicKey, Sign as _};
+use identity::key::PublicKey;
 use identity::principal::SignerName;
-use operate::folder::card::{self, Card};
-use operate::folder::{Memory, OperatorFolder};
-use operate::key;
-use operate::key::token as hardware;
+use operate::folder::OperatorFolder;
 use operate::key::token::uri::TokenUri;
 use operate::session::Session;
 use operate::signer;
 use operate::signer::describe::quorum_changes;
+use operate::signer::home::{self, OnToken};
 use operate::signer::over::Ending;
 use operate::signer::over::ends_with;
 use operate::signer::{Change, changed};
@@ -104,20 +100,7 @@ impl New {
         let doing = format!("could not make a key for `{}`", self.name);
         let (folder, known) = match &self.card {
             None => known_here(common, &doing)?,
-            Some(path) => {
-                let (known, gateways) = Card::read(path).during(&doing)?;
-                let folder = OperatorFolder::at(&common.home(), &known.founding.record.name);
-                if folder.path("known.json").exists() {
-                    let here = folder.known().during(&doing)?;
-                    if here.org() != known.org() {
-                        return Err(Failure::refused(&doing, "another org of this name is in this home")
-                            .hint("choose another home: --home DIR"));
-                    }
-                } else {
-                    card::settle(&folder, &known, gateways).during(&doing)?;
-                }
-                (folder, known)
-            }
+            Some(path) => home::from_card(&common.home(), path).during(&doing)?,
         };
         let key = find_or_make_key(common, &folder, &known, &self.name, self.unprotected, &doing)?;
         let told = Made {
@@ -152,65 +135,12 @@ pub fn find_or_make_key(
     unprotected: bool,
     doing: &str,
 ) -> Result<PublicKey, Failure> {
-    if folder.signers_here().contains(name) && !was_signer(known, name) {
+    if home::has_new_key(folder, known, name) {
         return common.public_key_here(folder, name, doing);
     }
-    make_key(common, folder, name, unprotected, doing)
-}
-
-fn was_signer(known: &Known, name: &SignerName) -> bool {
-    known.signer_sets().iter().any(|set| set.quorum.key_of(name).is_some())
-}
-
-/// A new key in this home; never in the place of another.
-fn make_key(
-    common: &Common,
-    folder: &OperatorFolder,
-    name: &SignerName,
-    unprotected: bool,
-    doing: &str,
-) -> Result<PublicKey, Failure> {
-    check_free(folder, name, doing)?;
+    home::check_free(folder, name).during(doing)?;
     let passphrase = common.new_passphrase(unprotected, doing)?;
-    let key = random::ed25519().during(doing)?;
-    key::save(folder, name, &key, passphrase.as_ref()).during(doing)?;
-    let mut memory = folder.memory().during(doing)?;
-    if memory.signer.is_none() {
-        memory.signer = Some(name.clone());
-        folder.save_memory(&memory).during(doing)?;
-    }
-    Ok(key.public())
-}
-
-/// Notes where a token's key is; never in the place of another.
-fn use_token(
-    folder: &OperatorFolder,
-    known: &Known,
-    name: &SignerName,
-    uri: &TokenUri,
-    generate: bool,
-    doing: &str,
-) -> Result<PublicKey, Failure> {
-    if folder.tokens_here().contains(name) && !was_signer(known, name) {
-        let noted = key::read_token(folder, name).during(doing)?;
-        if noted.uri.to_string() == uri.to_string() {
-            // An earlier run was cut off, or somebody said no.
-            return Ok(noted.key);
-        }
-    }
-    check_free(folder, name, doing)?;
-    let key =
-        if generate { hardware::generate(uri, Passphrase::ask) } else { hardware::describe(uri, Passphrase::ask) };
-    let key = key.map_err(|why| crate::commands::signer::token::failure(doing, &why))?;
-    key::save_token(folder, name, uri, key).during(doing)?;
-    Ok(key)
-}
-
-fn check_free(folder: &OperatorFolder, name: &SignerName, doing: &str) -> Result<(), Failure> {
-    if folder.signers_here().contains(name) || folder.tokens_here().contains(name) {
-        return Err(Failure::refused(doing, format!("the key of `{name}` is here already")));
-    }
-    Ok(())
+    home::make_key(folder, name, passphrase.as_ref()).during(doing)
 }
 
 /// Where a new signer's key comes from.
@@ -237,7 +167,8 @@ impl Source {
             (Some(_), _) => Err(Failure::usage(doing, "a signer's key is an Ed25519 key")),
             (None, Some(uri)) => {
                 let (folder, known) = known_here(common, doing)?;
-                use_token(&folder, &known, name, uri, self.generate, doing)
+                let on = OnToken { uri, generate: self.generate };
+                home::use_token(&folder, &known, name, on, Passphrase::ask).during(doing)
             }
             (None, None) => {
                 let (folder, known) = known_here(common, doing)?;
@@ -413,32 +344,7 @@ impl HandOver {
     fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not hand over the key of `{}`", self.name);
         let (folder, known) = known_here(common, &doing)?;
-        let key = folder.signer_file(&self.name);
-        let sealed = file::read_secret(&key).during(&doing)?;
-        let there = OperatorFolder::at(&self.to, &known.founding.record.name);
-        if let Some(other) = file::read_if_there(&there.signer_file(&self.name)).during(&doing)? {
-            // An earlier run may have been cut off after it had copied the key, and before it wiped this one.
-            let one_file =
-                std::fs::canonicalize(&key).ok() == std::fs::canonicalize(there.signer_file(&self.name)).ok();
-            if one_file || other != *sealed {
-                return Err(Failure::refused(&doing, "that home has a key of this name already"));
-            }
-        }
-        let memory = folder.memory().during(&doing)?;
-        if there.path("known.json").exists() {
-            if there.known().during(&doing)?.org() != known.org() {
-                return Err(Failure::refused(&doing, "another org of this name is in that home")
-                    .hint("choose another home: --to DIR"));
-            }
-        } else {
-            card::settle(&there, &known, memory.gateways.clone()).during(&doing)?;
-            let theirs = Memory { signer: Some(self.name.clone()), ..memory };
-            there.save_memory(&theirs).during(&doing)?;
-        }
-        // There first, then gone here: whatever happens in between, the key is not lost.
-        let written = file::write(&there.signer_file(&self.name), &sealed, file::FileAccess::Private);
-        written.during(&doing)?;
-        file::wipe(&key).during(&doing)?;
+        home::hand_over(&folder, &known, &self.name, &self.to).during(&doing)?;
         let told = HandedOver { name: self.name.to_string(), home: self.to.display().to_string() };
         show(common.json, &told, || {
             format!("the key of `{}` is in `{}` now, and no longer here", told.name, told.home)

@@ -4,16 +4,13 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
-use gateway::store::folder::GatewayFolder;
 use ground::{clock, file};
 use identity::envelope::Envelope;
-use identity::key::{EdKey, Sign as _};
+use identity::key::EdKey;
 use identity::principal::{NodeName, SignerName};
 use identity::signers::{Quorum, Signer, SignerSet};
 use identity::time::Timestamp;
-use ledger::store::Ledger;
 use operate::folder::OperatorFolder;
-use operate::folder::card::{self, Card};
 use operate::replica::roll::names;
 use operate::session::Session;
 use operate::signer;
@@ -22,14 +19,15 @@ use operate::signer::recover::{self, Begun};
 use org::ledger::step::SignerStep;
 use serde::Serialize;
 use terminal::confirm::confirm;
-use terminal::failure::Failure;
+use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 use wire::known::Known;
 use wire::known::freeze::Freeze;
 use zeroize::Zeroizing;
 
 use crate::commands::signer::find_or_make_key;
-use crate::found::recovery;
+use crate::found::anew;
+use crate::found::recovery::{BadPhrase, Typed};
 use crate::home::{Common, During};
 use crate::waiting::{Consent, Left, leave, told};
 
@@ -130,26 +128,10 @@ impl Recover {
     /// This home as it is, or made from a card, or from the gateway's folder beside it.
     fn home(&self, common: &Common, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
         if let Some(path) = &self.card {
-            let (known, gateways) = Card::read(path).during(doing)?;
-            let folder = OperatorFolder::at(&common.home(), &known.founding.record.name);
-            if !folder.path("known.json").exists() {
-                card::settle(&folder, &known, gateways).during(doing)?;
-            }
+            anew::from_card(&common.home(), path).during(doing)?;
         }
         let org = common.org(doing).map_err(|why| why.hint("start from the org's card: --card FILE"))?;
-        let folder = OperatorFolder::at(&common.home(), &org);
-        if !folder.path("known.json").exists() {
-            let gateway = GatewayFolder::at(&common.home(), &org);
-            let state = Ledger::glance(&gateway.path("ledger.db")).during(doing)?;
-            let founding = org::founding::Founding::open(state.founding.clone()).during(doing)?;
-            let head = state.head().map(|head| head.envelope.clone());
-            let head = head.ok_or_else(|| Failure::failed(doing, "the gateway's ledger has no head"))?;
-            let known = Known::new(founding, &state.signer_chain(1), &head).during(doing)?;
-            let about = gateway.about().during(doing)?;
-            card::settle(&folder, &known, about.addresses).during(doing)?;
-        }
-        let known = folder.known().during(doing)?;
-        Ok((folder, known))
+        anew::open(&common.home(), &org).during(doing)
     }
 
     /// The new set, signed by the phrases.
@@ -184,39 +166,26 @@ impl Recover {
     /// As many recovery keys as it takes.
     fn phrases(&self, known: &Known, doing: &str) -> Result<Vec<EdKey>, Failure> {
         let quorum = &known.founding.record.recovery;
-        let mut keys: Vec<EdKey> = Vec::new();
-        let mut take = |words: &str| -> Result<usize, Failure> {
-            let key = recovery::read(words, quorum)
-                .map_err(|why| Failure::new(doing, &why).exit(terminal::failure::Exit::Refused))?;
-            if keys.iter().any(|known| known.public() == key.public()) {
-                return Err(Failure::refused(doing, "the same phrase was given twice"));
-            }
-            keys.push(key);
-            Ok(keys.len())
-        };
+        let mut typed = Typed::new(quorum);
+        let bad = |why: BadPhrase| Failure::new(doing, &why).exit(Exit::Refused);
         if let Some(path) = &self.phrases_file {
             let text = file::read_secret(path).during(doing)?;
             let text = Zeroizing::new(String::from_utf8_lossy(&text).into_owned());
             for line in text.lines().filter(|line| !line.trim().is_empty()) {
-                take(line)?;
+                typed.take(line).map_err(bad)?;
             }
         } else {
             if !std::io::stderr().is_terminal() {
                 return Err(Failure::usage(doing, "the phrases are needed, and there is no terminal to ask at")
                     .hint("give them with --phrases-file FILE"));
             }
-            let mut count = 0;
-            while count < quorum.threshold() {
-                let prompt = format!("recovery phrase ({} of {})", count + 1, quorum.threshold());
+            while typed.count() < quorum.threshold() {
+                let prompt = format!("recovery phrase ({} of {})", typed.count() + 1, quorum.threshold());
                 let words = ground::passphrase::Passphrase::ask(&prompt).during(doing)?;
-                count = take(&String::from_utf8_lossy(words.bytes()))?;
+                typed.take(&String::from_utf8_lossy(words.bytes())).map_err(bad)?;
             }
         }
-        if keys.len() < quorum.threshold() {
-            let why = format!("{} phrases are needed, {} were given", quorum.threshold(), keys.len());
-            return Err(Failure::refused(doing, why));
-        }
-        Ok(keys)
+        typed.enough().map_err(bad)
     }
 
     async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {

@@ -121,6 +121,7 @@ impl Sign {
         }
         let needs: Vec<NeedTold> = needs.iter().map(NeedTold::from).collect();
         let Weighed { roll, remade, contradictions, unseen: not_compared } = weighed;
+        let remade = remade.iter().map(ToString::to_string).collect();
         let contradicts = contradictions.iter().map(ToString::to_string).collect();
         let file = file.display().to_string();
         let told = Told { file, does, roll, remade, contradicts, not_compared, signed_now, needs, complete };

@@ -3,13 +3,13 @@
 use clap::{Args, Subcommand};
 use ground::passphrase::Passphrase;
 use identity::key::PublicKey;
+use operate::key::token;
 use operate::key::token::uri::TokenUri;
-use operate::key::token::{self, TokenError};
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::home::Common;
+use crate::home::{Common, During};
 
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
@@ -47,17 +47,9 @@ impl TokenCommand {
                 ("could not make a key on the token", uri, token::generate(uri, Passphrase::ask))
             }
         };
-        let key: PublicKey = made.map_err(|why| failure(doing, &why))?;
+        let key: PublicKey = made.during(doing)?;
         let told = Told { uri: uri.to_string(), key: key.to_string(), generated: matches!(self, Self::Generate(_)) };
         show(common.json, &told, || told.key.clone());
         Ok(())
-    }
-}
-
-pub fn failure(doing: &str, why: &TokenError) -> Failure {
-    let failure = Failure::new(doing, why);
-    match why.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
     }
 }

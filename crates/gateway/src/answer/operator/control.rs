@@ -16,7 +16,7 @@ use org::ledger::entry::{SignedEntry, Stamp};
 use org::ledger::frontier::Frontier;
 use org::ledger::replica::carried;
 use org::ledger::step::SignerStep;
-use org::refusal::Refusal;
+use org::refusal::{Objection, Refusal};
 use wire::control::{Call, ControlAnswer, Observed, RecoveryView, SignedCall, Survey};
 
 use crate::answer::operator::{files, stage, trust};
@@ -205,14 +205,14 @@ async fn hand(gateway: &Gateway, entries: Vec<Envelope>) -> Result<ControlAnswer
     let org = gateway.about.org_id;
     let opened: Result<Vec<SignedEntry>, _> =
         entries.into_iter().map(|envelope| SignedEntry::open(org, envelope)).collect();
-    let opened = opened.map_err(|why| Refusal::LedgerRefuses { why: why.to_string() })?;
+    let opened = opened.map_err(|why| Refusal::LedgerRefuses { why: Objection::of(&why) })?;
     let brought: Vec<Envelope> = opened.iter().flat_map(|it| carried(&it.entry.action)).cloned().collect();
     check_times(org, &brought, clock::now())?;
     let merge = move |tx: &mut Transaction<'_>| {
         // A head that was kept back, complete, is no more welcome this way than by its maker's own hand.
         for head in brought.iter().filter(|it| it.kind() == Head::KIND && !tx.state.has_object(it)) {
             if let Err(why @ BadHead::DraftedEarlier { .. }) = tx.state.check_follows(head, clock::now()) {
-                return Err(Refusal::LedgerRefuses { why: why.to_string() });
+                return Err(Refusal::LedgerRefuses { why: Objection::of(&why) });
             }
         }
         tx.merge(opened)

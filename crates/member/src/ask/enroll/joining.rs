@@ -1,4 +1,4 @@
-//! When a join asks again, waits or ends. Decides only; `enroll` asks, tells, sleeps and tidies up.
+//! When a join asks again (backoff), waits or ends. Decides only; `enroll` asks, tells, sleeps and tidies up.
 
 use std::time::Duration;
 
@@ -65,24 +65,68 @@ pub(super) enum No {
     Unclear,
 }
 
-impl From<&Refusal> for No {
-    fn from(refusal: &Refusal) -> Self {
-        match refusal {
-            Refusal::Denied => Self::Denied,
-            Refusal::NameTaken { .. } => Self::NameTaken,
-            Refusal::InviteExpired { .. } | Refusal::InviteRevoked | Refusal::InviteUsedUp { .. } => Self::InviteOver,
-            Refusal::InviteNotHere
-            | Refusal::NoMandate
-            | Refusal::HeadStale { .. }
-            | Refusal::LedgerBehind
-            | Refusal::Restored => Self::NotHere,
-            Refusal::Busy { .. }
-            | Refusal::Failed { .. }
-            | Refusal::Waiting
-            | Refusal::ChangesHands { .. }
-            | Refusal::AwaitingApproval { .. } => Self::Unclear,
-            _ => Self::Clear,
-        }
+/// What a gateway's no says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Meaning {
+    pub no: No,
+    /// Another gateway may have the right, or know more: it is asked, too.
+    pub only_here: bool,
+}
+
+const fn here(no: No) -> Meaning {
+    Meaning { no, only_here: true }
+}
+
+const fn everywhere(no: No) -> Meaning {
+    Meaning { no, only_here: false }
+}
+
+/// One table without a default arm: keys are wiped by it, so nobody adds a refusal without deciding.
+pub(super) const fn meaning(refusal: &Refusal) -> Meaning {
+    match refusal {
+        Refusal::Denied => everywhere(No::Denied),
+        Refusal::NameTaken { .. } => everywhere(No::NameTaken),
+        Refusal::InviteExpired { .. } | Refusal::InviteRevoked => everywhere(No::InviteOver),
+        Refusal::InviteUsedUp { .. } => here(No::InviteOver),
+        Refusal::InviteUnknown { .. } => here(No::Clear),
+        Refusal::InviteNotHere
+        | Refusal::NoMandate
+        | Refusal::HeadStale { .. }
+        | Refusal::LedgerBehind
+        | Refusal::Restored => here(No::NotHere),
+        Refusal::Busy { .. }
+        | Refusal::Failed { .. }
+        | Refusal::Waiting
+        | Refusal::ChangesHands { .. }
+        | Refusal::AwaitingApproval { .. } => everywhere(No::Unclear),
+        Refusal::TooManyAttempts { .. }
+        | Refusal::InviteOutdated
+        | Refusal::NetworkNotAllowed
+        | Refusal::NameNotAllowed { .. }
+        | Refusal::NameUnlisted { .. }
+        | Refusal::HostNotAllowed { .. }
+        | Refusal::NoPattern
+        | Refusal::OtherMachine
+        | Refusal::TooManyWaiting
+        | Refusal::BeyondCeiling { .. }
+        | Refusal::NameOfAnother { .. }
+        | Refusal::BadProof
+        | Refusal::NoChallenge
+        | Refusal::BadRequest
+        | Refusal::BadBinding
+        | Refusal::KeyRevoked
+        | Refusal::KeyLeft
+        | Refusal::Suspended { .. }
+        | Refusal::NotAdmitted
+        | Refusal::AwayTooLong
+        | Refusal::CounterConflict { .. }
+        | Refusal::NotPlaced { .. }
+        | Refusal::NotPermitted { .. }
+        | Refusal::WeakKeyExchange
+        | Refusal::NotAnOperator
+        | Refusal::LedgerRefuses { .. }
+        | Refusal::NotFound { .. }
+        | Refusal::Malformed { .. } => everywhere(No::Clear),
     }
 }
 

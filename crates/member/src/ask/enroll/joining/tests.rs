@@ -227,6 +227,23 @@ fn check(play: Play, at_least: usize) {
 }
 
 #[test]
+fn a_gateway_that_does_not_know_or_may_not_never_speaks_for_all_of_them() {
+    let until = identity::time::Timestamp::from_unix(0);
+    let here = [
+        Refusal::InviteNotHere,
+        Refusal::InviteUsedUp { uses: 1 },
+        Refusal::InviteUnknown { invite: identity::id::InviteId([7; 16]) },
+        Refusal::NoMandate,
+        Refusal::HeadStale { until },
+        Refusal::LedgerBehind,
+        Refusal::Restored,
+    ];
+    assert!(here.iter().all(|refusal| meaning(refusal).only_here));
+    let all = [Refusal::Denied, Refusal::InviteRevoked, Refusal::BadProof, Refusal::KeyRevoked, Refusal::Waiting];
+    assert!(all.iter().all(|refusal| !meaning(refusal).only_here));
+}
+
+#[test]
 fn a_machine_that_waits_as_long_as_it_takes() {
     check(Play { patience: None, rounds: 16, runs: 3 }, 1_000);
 }
