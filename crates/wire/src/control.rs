@@ -116,12 +116,8 @@ pub enum Call {
     Reports {
         after: u64,
     },
-    /// Every yes that signers gave beforehand, as they signed it.
-    Waivers {},
     /// How this gateway stands with the others.
     Peers {},
-    /// The releases of agents, the newest first.
-    Releases {},
     /// The issuing keys of this gateway, and of those that it has heard of.
     Issuers {},
     /// Draws a new spare key for a domain, once for each head: what waits for signatures under this head names it.
@@ -189,11 +185,6 @@ pub enum ControlAnswer {
     Blobs {
         blobs: Vec<Bytes>,
     },
-    Releases {
-        releases: Vec<Envelope>,
-        /// The one that the head in force names.
-        current: Option<Digest>,
-    },
     /// `org::gateway::Issuers`, each as that gateway's voice signed it.
     Issuers {
         issuers: Vec<Envelope>,
@@ -219,9 +210,6 @@ pub enum ControlAnswer {
         /// The number to ask after next time.
         last: u64,
         more: bool,
-    },
-    Waivers {
-        waivers: Vec<Envelope>,
     },
     Peers {
         peers: Vec<PeerView>,

@@ -17,7 +17,6 @@ use org::ledger::frontier::Frontier;
 use org::ledger::replica::carried;
 use org::ledger::step::SignerStep;
 use org::refusal::Refusal;
-use org::state::State;
 use wire::control::{Call, ControlAnswer, Observed, RecoveryView, SignedCall, Survey};
 
 use crate::answer::operator::{files, stage, trust};
@@ -27,7 +26,6 @@ use crate::write::transaction::Transaction;
 
 const ROWS_PER_PAGE: u32 = 1_000;
 const OBSERVED_PER_PAGE: usize = 2_000;
-const RELEASES_SHOWN: usize = 100;
 /// Escaping can double it, and a reply is at most four times as long.
 const PAGE_BYTES: usize = 2 << 20;
 /// So long an operator waits until the other gateways have what was decided.
@@ -89,14 +87,10 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<ControlAnswer, Refu
         Call::Peers {} => Ok(peers(gateway).await),
         Call::Issuers {} => trust::issuers(gateway).await,
         Call::Spare { domain } => trust::draw(gateway, domain).await,
-        Call::Releases {} => Ok(releases(&*gateway.state().await)),
         Call::FilesMissing { digests } => files::missing(gateway, digests).await,
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, digest, size, from, bytes).await,
         Call::FilesSweep { unused_for } => files::sweep(gateway, unused_for).await,
         Call::Reports { after } => gateway.writer.run(move |tx| stage::reports(tx, after)).await,
-        Call::Waivers {} => {
-            Ok(ControlAnswer::Waivers { waivers: gateway.state().await.open_waivers().cloned().collect() })
-        }
         Call::Waiting { after } => {
             let node = gateway.about.node.clone();
             gateway.writer.run(move |tx| approve::page(tx, &node, after)).await
@@ -186,13 +180,6 @@ fn observed(tx: &mut Transaction<'_>, after: Option<Digest>) -> Result<ControlAn
         nodes.insert(key, seen);
     }
     Ok(ControlAnswer::Observed { nodes, next })
-}
-
-fn releases(state: &State) -> ControlAnswer {
-    let mut records: Vec<_> = state.objects.releases.values().collect();
-    records.sort_by_key(|record| std::cmp::Reverse((record.release.number, record.release.created_at)));
-    let releases = records.into_iter().take(RELEASES_SHOWN).map(|record| record.envelope.clone()).collect();
-    ControlAnswer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) }
 }
 
 fn entries(tx: &mut Transaction<'_>, after: u64) -> Result<ControlAnswer, Refusal> {

@@ -92,8 +92,6 @@ impl HomeDesk {
             | Call::Reports { .. }
             | Call::Observed { .. }
             | Call::Entries { .. }
-            | Call::Waivers {}
-            | Call::Releases {}
             | Call::Peers {} => Err(DeskError::NoGateway),
         }
     }
