@@ -386,12 +386,8 @@ fn whose_signatures_a_step_lacks_is_told_of_one_that_would_be_taken_once_it_has_
     let recovery = org.recovery(&org.set(), &two, head, &[]);
     assert_eq!(asks(&home, recovery), Some(vec![home.basis.recovery.clone()]));
     tell(&mut home, &org.succession(&org.set(), &two, head, &["ann", "bob"]), 1);
-    assert_eq!(
-        asks(&home, org.succession(&org.set(), &org.later(2, 1, &["cat"]), head, &[])),
-        None,
-        "of the set before"
-    );
-    let again = org.later(3, 2, &["ann", "bob"]);
+    let (late, again) = (org.later(2, 1, &["cat"]), org.later(3, 2, &["ann", "bob"]));
+    assert_eq!(asks(&home, org.succession(&org.set(), &late, head, &[])), None, "of the set before");
     assert_eq!(asks(&home, org.succession(&two, &again, head, &[])), None, "the key of `bob` never returns");
 }
 
