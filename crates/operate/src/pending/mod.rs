@@ -280,11 +280,11 @@ fn next_step(known: &Known, step: &Envelope) -> Result<(SignerStep, Vec<(String,
     let step = SignerStep::read(known.org(), step)?;
     let not_a_successor = || BrokenChain::NotASuccessor { known: known.signers.version, found: step.to.version };
     let asked = known.asks(&step, clock::now()).ok_or_else(not_a_successor)?;
-    let named = |quorum: Quorum| match step.also.is_empty() {
-        true => ("signer set".to_owned(), quorum),
-        false => (format!("signer set, for {}", names(&quorum)), quorum),
+    let what = |quorum: &Quorum| match step.also.as_slice() {
+        [] => "signer set".to_owned(),
+        [_, ..] => format!("signer set, for {}", names(quorum)),
     };
-    let by = asked.into_iter().map(named).collect();
+    let by = asked.into_iter().map(|quorum| (what(&quorum), quorum)).collect();
     Ok((step, by))
 }
 
