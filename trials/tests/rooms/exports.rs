@@ -43,7 +43,7 @@ struct Item {
 }
 
 /// Each thing at the outer level of a file, with all its lines.
-fn blocks(text: &str) -> Vec<String> {
+pub(super) fn blocks(text: &str) -> Vec<String> {
     let mut blocks = vec![String::new()];
     for line in text.lines() {
         if BEGINNINGS.contains(&word_of(line)) {
@@ -85,7 +85,7 @@ fn public_items(text: &str, here: &[String]) -> Vec<Item> {
 }
 
 /// What stands before the body.
-fn signature(text: &str) -> &str {
+pub(super) fn signature(text: &str) -> &str {
     let mut within = 0_usize;
     let end = text.find(|c: char| {
         match c {

@@ -28,7 +28,6 @@ use org::refusal::WAY_OUT;
 use terminal::failure::{Exit, Failure, PARTED};
 use wire::connect::CallError;
 use wire::known::BadKnowledge;
-use wire::tree::NotWritten;
 
 use super::BEHIND;
 use crate::secrets::without_passphrase;
@@ -136,7 +135,6 @@ impl Shown for KeyError {}
 impl Shown for NoPassphrase {}
 impl Shown for NoPlace {}
 impl Shown for NoRandomness {}
-impl Shown for NotWritten {}
 impl Shown for ScopeError {}
 impl Shown for Unwise {}
 impl Shown for serde_json::Error {}

@@ -23,7 +23,7 @@ use wire::{carry, http};
 
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::operator::control;
-use crate::answer::{approve, documents, enroll, exchange, recover, renew, reuse, show, sync};
+use crate::answer::{approve, documents, enroll, exchange, recover, renew, reuse, show, sync, vouch};
 use crate::gateway::Gateway;
 use crate::limit::download::{self, Progress, Reply};
 use crate::limit::limits::{Asker, Attempt};
@@ -338,7 +338,7 @@ impl Conversation {
         let state = self.gateway.state().await;
         let record = state.member(&svid.node_key);
         let member = match (Member::recognize(&state, svid), record) {
-            (Err(Refusal::Waiting), Some(record)) => return Err(self.gateway.waits(&state, record, now)),
+            (Err(Refusal::Waiting), Some(record)) => return Err(vouch::waits(&self.gateway, &state, record, now)),
             (recognized, _) => recognized?,
         };
         // Users and services talk to their peers; to a gateway their node speaks for them.

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::tunnel::view::TunnelView;
 use crate::apply::view::ApplyView;
+use crate::store::scope::waiting::Waiting;
 use crate::store::scope::{Scope, ScopeError};
-use crate::store::waiting::Waiting;
 use crate::store::{refused, suspensions};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -29,6 +29,7 @@ pub mod trust;
 mod older;
 mod left;
 pub mod worth;
+pub mod waiting;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {

@@ -202,7 +202,7 @@ async fn store_tree(session: &mut Session, to: &Path) -> Result<(), Failure> {
     let doing = format!("could not write the tree to `{}`", to.display());
     let contents = operate::publish::tree::tree(session, clock::now(), planning::progress("sealing:")).await;
     let contents = contents.during(&doing)?;
-    let files = wire::tree::files(&session.known, &contents).during(&doing)?;
+    let files = wire::tree::files(&session.known, &contents).map_err(|why| Failure::new(&doing, &why))?;
     let ours = |folder: &Path| {
         let index = ground::file::read(&folder.join(wire::tree::INDEX)).ok();
         index.is_some_and(|bytes| serde_json::from_slice::<wire::tree::TreeIndex>(&bytes).is_ok())
