@@ -1,4 +1,5 @@
-//! One connection: who asks, what, and whether they may. The way from bytes to an answer and back.
+//! One connection: who asks, what, and whether they may. The way from bytes to an answer and back; who waits for news is
+//! kept waiting (long poll).
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
