@@ -18,7 +18,7 @@ use ledger::store::Ledger;
 use member::store::scope::ScopeError;
 use node::doctor::examination::Examination;
 use node::doctor::reach;
-use node::doctor::standing::{self, Viewer};
+use node::doctor::standing::{self, Viewer, Vouched};
 use operate::folder::OperatorFolder;
 use org::state::State;
 use rustix::process::Pid;
@@ -77,9 +77,8 @@ impl Org {
         if let Some(known) = &known {
             self.gateways(addresses, known).await;
         }
-        let newest = head.as_ref().map(|head| (format!("head {}", head.version), head.issued_at));
-        let newest = newest.as_ref().map(|(what, at)| (what.as_str(), *at));
-        self.found.end(self.name.to_string(), newest)
+        let newest = head.as_ref().map(|head| Vouched { what: format!("head {}", head.version), at: head.issued_at });
+        self.found.end(self.name.to_string(), newest.as_ref())
     }
 
     fn push(&mut self, finding: Finding) {
