@@ -93,7 +93,7 @@ impl Publish {
             // Before it is watched: nodes that read the tree are not.
             store_tree(&mut session, &to).await?;
         }
-        finish(common, &mut session, Outcome { doing, made, pending, patterns, how: self.how }).await
+        finish(common, &mut session, Ended { doing, made, pending, patterns, how: self.how }).await
     }
 }
 
@@ -213,7 +213,7 @@ async fn store_tree(session: &mut Session, to: &Path) -> Result<(), Failure> {
 }
 
 /// What was made, before it is watched.
-pub struct Outcome<'a> {
+pub struct Ended<'a> {
     pub doing: &'a str,
     pub made: Publication,
     pub pending: Left,
@@ -245,8 +245,8 @@ struct Told {
 }
 
 /// Watches if there is something to watch, prints, and ends as it went.
-pub async fn finish(common: &Common, session: &mut Session, outcome: Outcome<'_>) -> Result<(), Failure> {
-    let Outcome { doing, made: Publication { head, prepared }, pending, patterns, how } = outcome;
+pub async fn finish(common: &Common, session: &mut Session, outcome: Ended<'_>) -> Result<(), Failure> {
+    let Ended { doing, made: Publication { head, prepared }, pending, patterns, how } = outcome;
     let head = head.what;
     let served = session.is_served();
     let watched = pending.waiting().is_none() && !how.no_wait && served;
