@@ -15,7 +15,7 @@ use identity::time::Timestamp;
 use ledger::error::{CURRENT, LedgerError};
 use ledger::look::Counts;
 use ledger::store::Ledger;
-use member::store::scope::ScopeError;
+use member::store::scope::{ScopeError, Unsound};
 use node::doctor::examination::Examination;
 use node::doctor::reach;
 use node::doctor::standing::{self, Viewer, Vouched};
@@ -201,10 +201,9 @@ impl Org {
         let node = scope.node();
         let svid = node.and_then(|node| match node {
             Some(node) => scope.seat(&node.principal()).look(),
-            None => Err(ScopeError::Damaged {
-                path: scope.path("node.json"),
-                why: format!("`{}` has no scope", about.node),
-            }),
+            None => {
+                Err(ScopeError::Damaged { path: scope.path("node.json"), why: Unsound::NoScope(about.node.clone()) })
+            }
         });
         self.push(standing::svid(self.found.now, svid.as_ref().map(Option::as_ref), SERVE));
     }
