@@ -38,19 +38,49 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// Names under `[dependencies]` of every crate.
-fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+/// Names that every crate's manifest has under these sections.
+fn named_under(is_meant: impl Fn(&str) -> bool) -> BTreeMap<String, BTreeSet<String>> {
     let crates = std::fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
     let all = crates.chain([root().join("trials")]);
     all.map(|folder| {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
-        let section = manifest.split("[dependencies]").nth(1).unwrap_or_default();
-        let section = section.split("\n[").next().unwrap_or_default();
-        let names =
-            section.lines().filter_map(|line| line.split(['.', ' ', '=']).next()).filter(|name| !name.is_empty());
-        (folder.file_name().unwrap().to_string_lossy().into_owned(), names.map(str::to_owned).collect())
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        (name, names_under(&manifest, &is_meant))
     })
     .collect()
+}
+
+fn names_under(manifest: &str, is_meant: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let (mut names, mut within) = (BTreeSet::new(), false);
+    for line in manifest.lines() {
+        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            // `[dependencies.wire]` is one, too.
+            let (table, one) = section.split_once("dependencies.").unwrap_or((section, ""));
+            let table = if one.is_empty() { table.to_owned() } else { format!("{table}dependencies") };
+            within = is_meant(&table) && one.is_empty();
+            names.extend(Some(one.to_owned()).filter(|one| is_meant(&table) && !one.is_empty()));
+        } else if within {
+            let name = line.split(['.', ' ', '=', '#']).next().unwrap_or_default();
+            names.extend(Some(name.to_owned()).filter(|name| !name.is_empty()));
+        }
+    }
+    names
+}
+
+/// What is linked into a crate, on whatever machine it is built.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    named_under(|section| section.ends_with("dependencies") && !section.ends_with("dev-dependencies"))
+}
+
+#[test]
+fn a_dependency_is_found_in_whatever_section_it_stands() {
+    let manifest =
+        "[package]\nname = \"a\"\n[dependencies]\nb.workspace = true # c\n# d\n[dependencies.e]\npath = \"e\"\n
+[target.'cfg(unix)'.dependencies]\nf = \"1\"\n[dev-dependencies]\ng = { path = \"g\" }\n[lints]\nh = true\n";
+    let linked = names_under(manifest, |section| section.ends_with("dependencies") && !section.contains("dev-"));
+    assert_eq!(linked.into_iter().collect::<Vec<_>>(), ["b", "e", "f"]);
+    let tests = names_under(manifest, |section| section.ends_with("dev-dependencies"));
+    assert_eq!(tests.into_iter().collect::<Vec<_>>(), ["g"]);
 }
 
 #[test]
@@ -60,6 +90,13 @@ fn crates_point_down() {
         let allowed = layers.get(name.as_str()).unwrap_or_else(|| panic!("`{name}` has no place in LAYERS"));
         for used in uses.iter().filter(|used| layers.contains_key(used.as_str())) {
             assert!(allowed.contains(&used.as_str()), "`{name}` must not use `{used}`");
+        }
+    }
+    // Tests of a crate take the org by hand; only the walks know rooms above them.
+    for (name, uses) in named_under(|section| section.ends_with("dev-dependencies")) {
+        let allowed = layers[name.as_str()];
+        for used in uses.iter().filter(|used| layers.contains_key(used.as_str()) && *used != "trials") {
+            assert!(allowed.contains(&used.as_str()) || name == "trials", "tests of `{name}` must not use `{used}`");
         }
     }
 }
@@ -132,9 +169,16 @@ fn no_walk_declares_a_node_at_a_port_that_others_may_have() {
         let at = rest.trim_start_matches(['\\', '"', '\'']).strip_prefix("127.0.0.1:");
         at.is_some_and(|port| port.starts_with(|c: char| c.is_ascii_digit()))
     };
+    let fixed = |line: &str| {
+        let rest = line.split("127.0.0.1:").skip(1);
+        rest.into_iter().any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
     for file in ["trials/src", "trials/tests"].iter().flat_map(|at| sources(&root().join(at))) {
         let text = std::fs::read_to_string(&file).unwrap();
         let declared = text.split("address: ").skip(1).find(|rest| bare(rest)).map(|rest| rest.lines().next());
+        let calls =
+            text.lines().find(|line| ["--from", "publish("].iter().any(|call| line.contains(call)) && fixed(line));
+        assert_eq!(calls, None, "`{}`: call `Nobody`, which nobody else can be", file.display());
         assert_eq!(declared, None, "`{}`: take the port from a `Claim`, as `Place::write_fleet` does", file.display());
     }
 }

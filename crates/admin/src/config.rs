@@ -100,19 +100,19 @@ impl Networks {
 /// What counts, and why.
 #[derive(Debug)]
 pub struct Settings {
-    pub listen: Setting<SocketAddr>,
-    pub metrics: Setting<Shown>,
-    pub metrics_open: Setting<bool>,
-    pub max_connections: Setting<NonZeroU32>,
-    pub max_connections_per_address: Setting<NonZeroU32>,
-    pub max_failed_attempts: Setting<NonZeroU32>,
-    pub max_unfinished_attempts: Setting<NonZeroU32>,
-    pub proxy_protocol: Setting<Networks>,
-    pub forwarded: Setting<Networks>,
+    pub listen: Configured<SocketAddr>,
+    pub metrics: Configured<Shown>,
+    pub metrics_open: Configured<bool>,
+    pub max_connections: Configured<NonZeroU32>,
+    pub max_connections_per_address: Configured<NonZeroU32>,
+    pub max_failed_attempts: Configured<NonZeroU32>,
+    pub max_unfinished_attempts: Configured<NonZeroU32>,
+    pub proxy_protocol: Configured<Networks>,
+    pub forwarded: Configured<Networks>,
 }
 
 #[derive(Debug, Serialize)]
-pub struct Setting<T> {
+pub struct Configured<T> {
     pub value: T,
     pub from: Origin,
 }
@@ -213,7 +213,7 @@ impl Settings {
     }
 
     /// Each key with its value and where that came from.
-    pub fn rows(&self) -> Vec<(&'static str, Setting<Value>)> {
+    pub fn rows(&self) -> Vec<(&'static str, Configured<Value>)> {
         let listen = text(&self.listen, |listen| listen.to_string().into());
         let metrics = text(&self.metrics, |shown| String::from(*shown).into());
         let number = |setting| text(setting, |n: &NonZeroU32| Value::Integer(n.get().into()));
@@ -238,7 +238,7 @@ impl Settings {
 
     /// A whole `serve.toml` that says the same.
     pub fn to_toml(&self, path: &Path) -> String {
-        let line = |(key, setting): (&str, Setting<Value>)| {
+        let line = |(key, setting): (&str, Configured<Value>)| {
             let from = match setting.from {
                 Origin::Flag => format!("the flag --{}", key.replace('_', "-")),
                 Origin::Variable => format!("the variable {}", variable_of(key)),
@@ -251,8 +251,8 @@ impl Settings {
     }
 }
 
-fn text<T>(setting: &Setting<T>, write: impl Fn(&T) -> Value) -> Setting<Value> {
-    Setting { value: write(&setting.value), from: setting.from }
+fn text<T>(setting: &Configured<T>, write: impl Fn(&T) -> Value) -> Configured<Value> {
+    Configured { value: write(&setting.value), from: setting.from }
 }
 
 /// Where values come from, below the flags.
@@ -263,12 +263,12 @@ struct Layers<'a, V> {
 }
 
 impl<V: Fn(&str) -> Option<OsString>> Layers<'_, V> {
-    fn find<T>(&self, key: &'static str, flag: Option<T>, default: T) -> Result<Setting<T>, BadConfig>
+    fn find<T>(&self, key: &'static str, flag: Option<T>, default: T) -> Result<Configured<T>, BadConfig>
     where
         T: FromStr<Err: std::fmt::Display> + DeserializeOwned,
     {
         if let Some(value) = flag {
-            return Ok(Setting { value, from: Origin::Flag });
+            return Ok(Configured { value, from: Origin::Flag });
         }
         let name = variable_of(key);
         // Empty is how service managers say "not set".
@@ -279,16 +279,16 @@ impl<V: Fn(&str) -> Option<OsString>> Layers<'_, V> {
                 value: said.clone().into_owned(),
                 why: why.to_string(),
             };
-            return Ok(Setting { value: said.parse().map_err(bad)?, from: Origin::Variable });
+            return Ok(Configured { value: said.parse().map_err(bad)?, from: Origin::Variable });
         }
         let Some(said) = self.file.get(key) else {
-            return Ok(Setting { value: default, from: Origin::Default });
+            return Ok(Configured { value: default, from: Origin::Default });
         };
         let bad = |why: toml::de::Error| {
             let why = why.message().to_owned();
             BadConfig::BadValue { path: self.path.to_owned(), key, why }
         };
-        Ok(Setting { value: said.clone().try_into().map_err(bad)?, from: Origin::File })
+        Ok(Configured { value: said.clone().try_into().map_err(bad)?, from: Origin::File })
     }
 }
 

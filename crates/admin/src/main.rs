@@ -27,7 +27,7 @@ use tokio::runtime::Builder;
 use crate::backup::reminder;
 use crate::commands::audit::Audit;
 use crate::commands::backup::BackupCommand;
-use crate::commands::doctor::Doctor;
+use crate::commands::doctor::OrgDoctor;
 use crate::commands::fleet::FleetCommand;
 use crate::commands::fleet::access::Access;
 use crate::commands::fleet::check::Check;
@@ -42,7 +42,7 @@ use crate::commands::gateway::refresh::Refresh;
 use crate::commands::here::{self, HereCommand};
 use crate::commands::invite::InviteCommand;
 use crate::commands::invite::bundle::BundleCommand;
-use crate::commands::invite::landing::Landing;
+use crate::commands::invite::landing::LandingCommand;
 use crate::commands::node::NodeCommand;
 use crate::commands::node::confirm::Confirm;
 use crate::commands::node::suspend::Suspend;
@@ -53,10 +53,10 @@ use crate::commands::serve::Serve;
 use crate::commands::signer::SignerCommand;
 use crate::commands::signer::recover::Recover;
 use crate::commands::signer::send::Send;
-use crate::commands::signer::sign::Sign;
+use crate::commands::signer::sign::SignPending;
 use crate::commands::signer::token::TokenCommand;
-use crate::commands::signer::unlock::{Agent, Lock, Unlock};
-use crate::commands::status::Status;
+use crate::commands::signer::unlock::{AgentCommand, LockCommand, Unlock};
+use crate::commands::status::ShowStatus;
 use crate::commands::trust::TrustCommand;
 use crate::commands::trust::rotate::Rotate;
 use crate::home::Common;
@@ -101,7 +101,7 @@ enum Command {
     #[command(subcommand)]
     User(UserCommand),
     /// Tell how the org is, and how long each machine lasts without a gateway
-    Status(Status),
+    Status(ShowStatus),
     /// Tell everything that was ever changed, and check it
     Audit(Audit),
     /// Say what publishing the fleet would do
@@ -126,13 +126,13 @@ enum Command {
     /// Open your signer keys for a while, so that commands do not ask for the passphrase
     Unlock(Unlock),
     /// Forget the keys that `unlock` opened
-    Lock(Lock),
+    Lock(LockCommand),
     /// Look at hardware tokens, and make keys on them
     #[command(subcommand)]
     Token(TokenCommand),
     /// Hold opened keys: what `unlock` starts
     #[command(hide = true)]
-    Agent(Agent),
+    Agent(AgentCommand),
     /// Carry streams: what the agent inside `serve` starts
     #[command(subcommand, hide = true)]
     Tunnel(TunnelCommand),
@@ -150,7 +150,7 @@ enum Command {
     /// Stop a node for a day, by one signer's word
     Suspend(Suspend),
     /// Show what waits for signatures, and add yours
-    Sign(Sign),
+    Sign(SignPending),
     /// Deliver what enough operators have signed
     Send(Send),
     /// List, add, replace and remove signers
@@ -162,9 +162,9 @@ enum Command {
     #[command(subcommand)]
     Org(OrgCommand),
     /// Write a page that tells newcomers what to do
-    Landing(Landing),
+    Landing(LandingCommand),
     /// Look at everything that can be wrong here, and say how to cure it
-    Doctor(Doctor),
+    Doctor(OrgDoctor),
     /// See this machine as a node of the org: how it stands, its ports, who calls what
     #[command(subcommand, after_help = here::EXAMPLES)]
     Here(HereCommand),
@@ -227,7 +227,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Recover(recover) => recover.run(common).await,
         Command::Org(org) => org.run(common),
         Command::Unlock(unlock) => unlock.run(common),
-        Command::Lock(Lock {}) => Lock::run(common),
+        Command::Lock(LockCommand {}) => LockCommand::run(common),
         Command::Token(token) => token.run(common),
         Command::Agent(agent) => agent.run().await,
         Command::Landing(landing) => landing.run(common).await,

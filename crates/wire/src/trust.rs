@@ -2,7 +2,6 @@
 
 use ground::clock;
 use identity::bundle::{Bundle, Endpoint, Identity, InDomain, Roots};
-use identity::envelope::Envelope;
 use pki_types::CertificateDer;
 
 use crate::connect::reply::BadReply;
@@ -18,15 +17,14 @@ pub struct Trust {
     pub identity: Vec<Bundle<Identity>>,
 }
 
-impl Believed {
-    /// The trusted bundles of one domain; each must be the one that the head names.
-    pub async fn bundles<D: InDomain>(&mut self, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
-        self.conversation.bundles(known).await
-    }
+/// The trusted bundles of one domain, of a gateway that is believed; each must be the one that the head names.
+pub async fn bundles<D: InDomain>(gateway: &mut Believed, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
+    bundles_of(&mut gateway.conversation, known).await
+}
 
-    pub async fn trust(&mut self, known: &Known) -> Result<Trust, CallError> {
-        self.conversation.trust(known).await
-    }
+/// Those of both.
+pub async fn trust(gateway: &mut Believed, known: &Known) -> Result<Trust, CallError> {
+    trust_of(&mut gateway.conversation, known).await
 }
 
 /// Catches up with the org at whoever answers there, without believing them: only what is signed counts. This is how a
@@ -37,7 +35,7 @@ pub async fn refresh(gateway: &GatewayAddress, known: &Known) -> Result<(Known, 
     let chain = conversation.documents(Ask::Signers).await?;
     let head = conversation.document(Ask::Head).await?;
     let newer = known.advance(&chain, Some(&head), known.now(clock::now())).map_err(wrong)?;
-    let trust = conversation.trust(&newer).await?;
+    let trust = trust_of(&mut conversation, &newer).await?;
     Ok((newer, trust))
 }
 
@@ -69,36 +67,13 @@ pub async fn explain(
     refused
 }
 
-impl Conversation {
-    async fn trust(&mut self, known: &Known) -> Result<Trust, CallError> {
-        Ok(Trust { endpoint: self.bundles(known).await?, identity: self.bundles(known).await? })
-    }
-
-    async fn bundles<D: InDomain>(&mut self, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
-        let sent = self.documents(Ask::Trust(D::DOMAIN)).await?;
-        let wrong = |why| CallError::Unreadable { address: self.address.clone(), why: BadReply::Bundles(why) };
-        known.bundles_among(&sent).map_err(wrong)
-    }
+async fn trust_of(conversation: &mut Conversation, known: &Known) -> Result<Trust, CallError> {
+    let endpoint = bundles_of(conversation, known).await?;
+    Ok(Trust { endpoint, identity: bundles_of(conversation, known).await? })
 }
 
-impl Known {
-    /// The trusted bundles of one domain among what somebody gave; each must be the one that the head names, and hold.
-    pub fn bundles_among<D: InDomain>(&self, given: &[Envelope]) -> Result<Vec<Bundle<D>>, &'static str> {
-        let mut bundles = Vec::new();
-        for line in self.head.head.trusted_bundles(D::DOMAIN) {
-            let envelope = given.iter().find(|envelope| envelope.digest() == line.bundle);
-            let envelope = envelope.ok_or("a trust bundle that the head names is missing")?;
-            let bundle: Bundle<D> = self.open_bundle(envelope).ok_or("a trust bundle does not hold")?;
-            if !line.fits(bundle.body(), &self.founding.record.name) {
-                return Err("a trust bundle is not the version, or not of the org, that the head says");
-            }
-            bundles.push(bundle);
-        }
-        if bundles.is_empty() { Err("the head names no trust bundle") } else { Ok(bundles) }
-    }
-
-    /// A bundle may have been signed by an earlier set than the one in force.
-    pub fn open_bundle<D: InDomain>(&self, envelope: &Envelope) -> Option<Bundle<D>> {
-        self.signer_sets().iter().find_map(|set| Bundle::open(set, envelope).ok())
-    }
+async fn bundles_of<D: InDomain>(conversation: &mut Conversation, known: &Known) -> Result<Vec<Bundle<D>>, CallError> {
+    let sent = conversation.documents(Ask::Trust(D::DOMAIN)).await?;
+    let wrong = |why| CallError::Unreadable { address: conversation.address.clone(), why: BadReply::Bundles(why) };
+    known.bundles_among(&sent).map_err(wrong)
 }

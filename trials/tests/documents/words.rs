@@ -4,7 +4,7 @@ use super::{assert_none, document};
 use crate::layout::root;
 
 /// A file, and the word by which people from elsewhere know what is in it.
-const FIELD_WORDS: [(&str, &str); 68] = [
+const FIELD_WORDS: [(&str, &str); 71] = [
     ("identity/bundle/mod.rs", "trust bundle"),
     ("identity/certificate/binding.rs", "proof of possession"),
     ("identity/certificate/mod.rs", "X.509-SVID"),
@@ -57,6 +57,9 @@ const FIELD_WORDS: [(&str, &str); 68] = [
     ("gateway/limit/limits.rs", "rate limit"),
     ("gateway/limit/registry.rs", "connection registry"),
     ("gateway/port/ingress.rs", "trusted proxies"),
+    ("gateway/port/conversation.rs", "long poll"),
+    ("member/ask/sync.rs", "long poll"),
+    ("member/ask/enroll/joining.rs", "backoff"),
     ("gateway/replicate/mesh.rs", "anti-entropy"),
     ("gateway/replicate/peering.rs", "full mesh"),
     ("gateway/write/issuers.rs", "cross-signing"),

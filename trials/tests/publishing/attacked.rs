@@ -12,6 +12,7 @@ use trials::attack::thief::{Thief, signed_call};
 use trials::client::joiner::{Ground, Joiner};
 use trials::client::stranger::Dial;
 use trials::place::{Place, ended, refused, succeeded, text, until};
+use trials::port::Nobody;
 use wire::control::{Call, SignedCall};
 use wire::enroll::RenewRequest;
 use wire::permit::Ask;
@@ -221,5 +222,6 @@ fn a_list_of_gateways_is_confirmed_only_by_a_connection_that_was_made_since() {
     until("it rests", || place.status("web-1")["applied"]["trial"].is_null());
     forwarder.shut.store(1, Ordering::Relaxed);
     // The connection that it has goes on; nobody could make it again.
-    ended(&publish(&format!("{through}, \"127.0.0.1:1\"")), 4, "did not stay on `web-1`");
+    let nobody = Nobody::new();
+    ended(&publish(&format!("{through}, \"{nobody}\"")), 4, "did not stay on `web-1`");
 }

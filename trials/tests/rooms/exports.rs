@@ -43,7 +43,7 @@ struct Item {
 }
 
 /// Each thing at the outer level of a file, with all its lines.
-fn blocks(text: &str) -> Vec<String> {
+pub(super) fn blocks(text: &str) -> Vec<String> {
     let mut blocks = vec![String::new()];
     for line in text.lines() {
         if BEGINNINGS.contains(&word_of(line)) {
@@ -85,7 +85,7 @@ fn public_items(text: &str, here: &[String]) -> Vec<Item> {
 }
 
 /// What stands before the body.
-fn signature(text: &str) -> &str {
+pub(super) fn signature(text: &str) -> &str {
     let mut within = 0_usize;
     let end = text.find(|c: char| {
         match c {
@@ -191,7 +191,7 @@ fn led_by(file: &Path, libraries: &BTreeMap<String, Module>) -> BTreeSet<Vec<Str
 }
 
 /// A library's things, each by its path.
-struct Exports {
+pub(super) struct Exports {
     items: BTreeMap<Vec<String>, Item>,
     /// By which path somebody gets at what is elsewhere.
     again: BTreeMap<Vec<String>, Vec<String>>,
@@ -200,7 +200,7 @@ struct Exports {
 }
 
 impl Exports {
-    fn of(library: &str, top: &Module) -> Self {
+    pub(super) fn of(library: &str, top: &Module) -> Self {
         let mut exports = Self { items: BTreeMap::new(), again: BTreeMap::new(), names: BTreeMap::new() };
         for module in top.all() {
             let here = place(library, module);
@@ -246,6 +246,11 @@ impl Exports {
             let known = self.items.get_key_value(part).map(|(path, _)| path);
             known.or_else(|| self.item(&[self.again.get(part)?, rest].concat()))
         })
+    }
+
+    /// The type at which a path ends or which it goes through.
+    pub(super) fn named_type(&self, path: &[String]) -> Option<&Vec<String>> {
+        self.item(path).filter(|at| self.items[*at].is_type)
     }
 
     /// Everything that is used if these paths are.

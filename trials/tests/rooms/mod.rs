@@ -8,6 +8,7 @@ mod modules;
 mod tuples;
 mod names;
 mod exports;
+mod methods;
 
 use modules::{Module, crates};
 

@@ -84,7 +84,7 @@ const BUNDLES: &str = "operator/bundles/";
 
 /// What a backup would bring back.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct CheckReport {
     pub org: OrgName,
     pub org_id: OrgId,
     pub made_at: Timestamp,
@@ -114,12 +114,12 @@ pub struct OpenInvite {
     pub expires_at: Timestamp,
 }
 
-pub fn check(file: &Path, with: &With, scratch: PathBuf) -> Result<Report, CheckError> {
+pub fn check(file: &Path, with: &With, scratch: PathBuf) -> Result<CheckReport, CheckError> {
     check_opened(&mut Backup::open(file, with)?, file, scratch)
 }
 
 /// Reads and checks everything. The ledger is opened in `scratch`; no key is written anywhere.
-pub fn check_opened(backup: &mut Backup, file: &Path, scratch: PathBuf) -> Result<Report, CheckError> {
+pub fn check_opened(backup: &mut Backup, file: &Path, scratch: PathBuf) -> Result<CheckReport, CheckError> {
     let scratch = Scratch::at(scratch)?;
     let ledger = scratch.path().join("ledger.db");
     let kept = backup.unpack(|item| match item.path.as_str() {
@@ -133,7 +133,7 @@ pub fn check_opened(backup: &mut Backup, file: &Path, scratch: PathBuf) -> Resul
     let damaged = |it: roots::Damaged| CheckError::Damaged { what: it.what, why: it.why.to_owned() };
     let root_keys = roots::roots(&kept).map_err(damaged)?;
     check_bundles(&known, &kept)?;
-    let mut report = Report {
+    let mut report = CheckReport {
         org: contents.org.clone(),
         org_id: contents.org_id,
         made_at: contents.made_at,

@@ -14,7 +14,7 @@ use operate::backup::read::{Backup, Sink};
 use operate::backup::{BackupContents, BackupError};
 use operate::folder::{FolderError, LastBackup, OperatorFolder};
 
-use crate::backup::check::{self, CheckError, Report};
+use crate::backup::check::{self, CheckError, CheckReport};
 use crate::backup::scratch;
 
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,12 @@ impl Half {
 }
 
 /// Restores. What is checked first is the whole file, whichever half is wanted.
-pub fn restore(backup: &Path, home: &Path, only: Option<Half>, with: &With) -> Result<(Report, PathBuf), RestoreError> {
+pub fn restore(
+    backup: &Path,
+    home: &Path,
+    only: Option<Half>,
+    with: &With,
+) -> Result<(CheckReport, PathBuf), RestoreError> {
     // Opened once: what is put in its place is what was checked.
     let mut opened = Backup::open(backup, with)?;
     let contents = opened.contents.clone();

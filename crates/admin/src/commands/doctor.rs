@@ -15,9 +15,9 @@ use crate::home::Common;
 
 It changes nothing and needs no passphrase. Exit code 0 if nothing is wrong, else 1; what is marked `soon` is not wrong
 yet. It looks from this machine: run freehold-node doctor on a node to see the gateway from there.")]
-pub struct Doctor {}
+pub struct OrgDoctor {}
 
-impl Doctor {
+impl OrgDoctor {
     pub async fn run(&self, common: &Common) -> Result<(), Failure> {
         let home = common.home();
         let mut patients = Vec::new();

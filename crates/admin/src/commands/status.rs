@@ -25,7 +25,7 @@ use crate::home::{Common, During};
 A machine lasts until the first of these ends: its SVID, the mandate of the gateway that issued it, the certificate of that gateway's
 issuing key. When the head is no longer fresh it works on, but shouts, and takes in nobody whom it has not met. It comes back by its
 node key for a year after its SVID ended. Files that wait for signatures are looked for in this folder.")]
-pub struct Status {
+pub struct ShowStatus {
     /// Only this machine
     node: Option<NodeName>,
 }
@@ -44,7 +44,7 @@ struct PendingTold {
     waits_for: Vec<String>,
 }
 
-impl Status {
+impl ShowStatus {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not tell the status";
         let mut session = common.session(doing).await?;

@@ -15,10 +15,10 @@ use identity::time::Timestamp;
 use ledger::error::{CURRENT, LedgerError};
 use ledger::look::Counts;
 use ledger::store::Ledger;
-use member::store::scope::ScopeError;
+use member::store::scope::{ScopeError, Unsound};
 use node::doctor::examination::Examination;
 use node::doctor::reach;
-use node::doctor::standing::{self, Viewer};
+use node::doctor::standing::{self, Viewer, Vouched};
 use operate::folder::OperatorFolder;
 use org::state::State;
 use rustix::process::Pid;
@@ -77,9 +77,8 @@ impl Org {
         if let Some(known) = &known {
             self.gateways(addresses, known).await;
         }
-        let newest = head.as_ref().map(|head| (format!("head {}", head.version), head.issued_at));
-        let newest = newest.as_ref().map(|(what, at)| (what.as_str(), *at));
-        self.found.end(self.name.to_string(), newest)
+        let newest = head.as_ref().map(|head| Vouched { what: format!("head {}", head.version), at: head.issued_at });
+        self.found.end(self.name.to_string(), newest.as_ref())
     }
 
     fn push(&mut self, finding: Finding) {
@@ -202,10 +201,9 @@ impl Org {
         let node = scope.node();
         let svid = node.and_then(|node| match node {
             Some(node) => scope.seat(&node.principal()).look(),
-            None => Err(ScopeError::Damaged {
-                path: scope.path("node.json"),
-                why: format!("`{}` has no scope", about.node),
-            }),
+            None => {
+                Err(ScopeError::Damaged { path: scope.path("node.json"), why: Unsound::NoScope(about.node.clone()) })
+            }
         });
         self.push(standing::svid(self.found.now, svid.as_ref().map(Option::as_ref), SERVE));
     }

@@ -12,7 +12,7 @@ use operate::folder::{FolderError, OperatorFolder};
 use org::founding::{BadFounding, Founding};
 use wire::known::{BadKnowledge, Known};
 
-use crate::home::Shown;
+use crate::home::Explain;
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoHome {
@@ -30,7 +30,7 @@ pub enum NoHome {
     NoHead,
 }
 
-impl Shown for NoHome {}
+impl Explain for NoHome {}
 
 /// What a card says, where this home does not know the org.
 pub fn from_card(home: &Path, path: &Path) -> Result<(), FolderError> {

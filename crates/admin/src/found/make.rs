@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use gateway::answer::issue::Applicant;
+use gateway::answer::issue::{Applicant, make_svid};
 use gateway::gateway::{Gateway, GatewayError};
 use gateway::store::folder::{GatewayFile, GatewayFolder, GatewayKeys};
 use ground::file::{self, FileAccess, FileError, Lock};
@@ -384,7 +384,7 @@ impl Founder<'_> {
             let request = Bytes(certificate::make_request(&pending.key)?);
             let asked = SvidRequest { request, binding: terms.sign(&node_key)?, counter: pending.counter };
             let applicant = Applicant { principal, node: &plan.node, node_key: node_key.public() };
-            let made = gateway.make_svid(applicant, &asked, offered, self.now)?;
+            let made = make_svid(gateway, applicant, &asked, offered, self.now)?;
             let chain: Vec<_> = made.svid.iter().map(|der| pki_types::CertificateDer::from(der.0.clone())).collect();
             gateway.log_first(node_key.public(), principal, made.row).await?;
             seat.install(&pending, &certificate::to_pem(&chain))?;

@@ -28,15 +28,14 @@ use org::refusal::WAY_OUT;
 use terminal::failure::{Exit, Failure, PARTED};
 use wire::connect::CallError;
 use wire::known::BadKnowledge;
-use wire::tree::NotWritten;
 
 use super::BEHIND;
 use crate::secrets::without_passphrase;
 
 /// An error as an operator is shown it. Each says so itself: one that is new does not compile until somebody decides.
-pub trait Shown: Error + Sized + 'static {
+pub trait Explain: Error + Sized + 'static {
     /// Its causes alone, unless there is something to do about it.
-    fn shown(&self, doing: String) -> Failure {
+    fn explain(&self, doing: String) -> Failure {
         Failure::new(doing, self)
     }
 }
@@ -46,60 +45,60 @@ pub trait During<T> {
     fn during(self, doing: impl Into<String>) -> Result<T, Failure>;
 }
 
-impl<T, E: Shown> During<T> for Result<T, E> {
+impl<T, E: Explain> During<T> for Result<T, E> {
     fn during(self, doing: impl Into<String>) -> Result<T, Failure> {
         self.map_err(|why| failure(doing, &why))
     }
 }
 
-pub fn failure(doing: impl Into<String>, why: &impl Shown) -> Failure {
-    why.shown(doing.into())
+pub fn failure(doing: impl Into<String>, why: &impl Explain) -> Failure {
+    why.explain(doing.into())
 }
 
-impl Shown for OperateError {
-    fn shown(&self, doing: String) -> Failure {
+impl Explain for OperateError {
+    fn explain(&self, doing: String) -> Failure {
         operating(doing, self)
     }
 }
 
-impl Shown for PlanError {
-    fn shown(&self, doing: String) -> Failure {
+impl Explain for PlanError {
+    fn explain(&self, doing: String) -> Failure {
         planning(doing, self)
     }
 }
 
-impl Shown for FleetError {
-    fn shown(&self, doing: String) -> Failure {
+impl Explain for FleetError {
+    fn explain(&self, doing: String) -> Failure {
         reading(doing, self)
     }
 }
 
-impl Shown for RootError {
-    fn shown(&self, doing: String) -> Failure {
+impl Explain for RootError {
+    fn explain(&self, doing: String) -> Failure {
         without_root(doing, self)
     }
 }
 
-impl Shown for TrustError {
-    fn shown(&self, doing: String) -> Failure {
+impl Explain for TrustError {
+    fn explain(&self, doing: String) -> Failure {
         distrusting(doing, self)
     }
 }
 
-impl Shown for BadStep {
-    fn shown(&self, doing: String) -> Failure {
+impl Explain for BadStep {
+    fn explain(&self, doing: String) -> Failure {
         distrusting(doing, &TrustError::Step(self.clone()))
     }
 }
 
-impl Shown for ClockDoubt {
-    fn shown(&self, doing: String) -> Failure {
+impl Explain for ClockDoubt {
+    fn explain(&self, doing: String) -> Failure {
         doubted(doing, self)
     }
 }
 
-impl Shown for TokenError {
-    fn shown(&self, doing: String) -> Failure {
+impl Explain for TokenError {
+    fn explain(&self, doing: String) -> Failure {
         let failure = Failure::new(doing, self);
         match self.hint() {
             Some(hint) => failure.hint(hint),
@@ -108,14 +107,14 @@ impl Shown for TokenError {
     }
 }
 
-impl Shown for HomeError {
-    fn shown(&self, doing: String) -> Failure {
+impl Explain for HomeError {
+    fn explain(&self, doing: String) -> Failure {
         match self {
-            Self::Folder(why) => why.shown(doing),
-            Self::File(why) => why.shown(doing),
-            Self::Key(why) => why.shown(doing),
-            Self::Token(why) => why.shown(doing),
-            Self::NoRandomness(why) => why.shown(doing),
+            Self::Folder(why) => why.explain(doing),
+            Self::File(why) => why.explain(doing),
+            Self::Key(why) => why.explain(doing),
+            Self::Token(why) => why.explain(doing),
+            Self::NoRandomness(why) => why.explain(doing),
             Self::KeyIsHere(_) | Self::KeyIsThere => Failure::new(doing, self).exit(Exit::Refused),
             Self::OtherOrgHere => Failure::new(doing, self).exit(Exit::Refused).hint("choose another home: --home DIR"),
             Self::OtherOrgThere => Failure::new(doing, self).exit(Exit::Refused).hint("choose another home: --to DIR"),
@@ -124,23 +123,22 @@ impl Shown for HomeError {
 }
 
 // What these say is all there is to say.
-impl Shown for ArchiveError {}
-impl Shown for BadEnvelope {}
-impl Shown for BadName {}
-impl Shown for BadPending {}
-impl Shown for BadQuorum {}
-impl Shown for FileError {}
-impl Shown for FolderError {}
-impl Shown for GitError {}
-impl Shown for KeyError {}
-impl Shown for NoPassphrase {}
-impl Shown for NoPlace {}
-impl Shown for NoRandomness {}
-impl Shown for NotWritten {}
-impl Shown for ScopeError {}
-impl Shown for Unwise {}
-impl Shown for serde_json::Error {}
-impl Shown for std::io::Error {}
+impl Explain for ArchiveError {}
+impl Explain for BadEnvelope {}
+impl Explain for BadName {}
+impl Explain for BadPending {}
+impl Explain for BadQuorum {}
+impl Explain for FileError {}
+impl Explain for FolderError {}
+impl Explain for GitError {}
+impl Explain for KeyError {}
+impl Explain for NoPassphrase {}
+impl Explain for NoPlace {}
+impl Explain for NoRandomness {}
+impl Explain for ScopeError {}
+impl Explain for Unwise {}
+impl Explain for serde_json::Error {}
+impl Explain for std::io::Error {}
 
 /// An operator's failure, with the gateway's refusal or the connection's fate brought to light.
 fn operating(doing: String, why: &OperateError) -> Failure {
@@ -270,7 +268,7 @@ mod tests {
 
     /// What a person is told of it bare, and inside of an operator's error.
     #[track_caller]
-    fn told_alike<E: Shown + Clone + Into<OperateError>>(why: E, hint: &str) {
+    fn told_alike<E: Explain + Clone + Into<OperateError>>(why: E, hint: &str) {
         let told = [failure("it failed", &why), failure("it failed", &why.into())];
         for told in told.map(|told| format!("{told:?}")) {
             assert!(told.contains(hint) && told.contains("exit: Refused"), "{told}");

@@ -33,7 +33,7 @@ use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
 use crate::secrets::{key_failure, without_passphrase};
-pub use failing::{During, Shown, failure};
+pub use failing::{During, Explain, failure};
 
 /// So long a command waits for others that have the gateway's folder open.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -20,8 +20,8 @@ use org::refusal::{Fault, Refusal};
 use org::state::grant::{Granted, KnownInvite, ProvenClaim};
 use wire::enroll::{Challenge, EnrollRequest, Issued, ReturnRequest};
 
-use crate::answer::approve;
-use crate::answer::issue::{Applicant, Made};
+use crate::answer::issue::{Applicant, Made, make_svid};
+use crate::answer::{approve, vouch};
 use crate::fault::{OrFault as _, failed};
 use crate::gateway::Gateway;
 use crate::write::transaction::Transaction;
@@ -115,7 +115,7 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
     // Made before it is known to be free: it leaves only if the ledger takes it.
     let principal = Principal::node(&gateway.about.org, &claim.name);
     let applicant = Applicant { principal: &principal, node: &claim.name, node_key: claim.node_key };
-    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    let mut made = make_svid(gateway, applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(source);
     let granted = if is_new { Some(grant(proven, invite)?) } else { None };
     let correlation = random::correlation().or_fault(Fault::Randomness)?;
@@ -276,11 +276,11 @@ pub(crate) async fn come_back(gateway: &Gateway, request: ReturnRequest, setting
         return Err(Refusal::BadProof);
     }
     if let Some(why) = alarm {
-        return Err(gateway.shout(node_key, &name, &why, now));
+        return Err(vouch::shout(gateway, node_key, &name, &why, now));
     }
     let principal = Principal::node(&gateway.about.org, &name);
     let applicant = Applicant { principal: &principal, node: &name, node_key };
-    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    let mut made = make_svid(gateway, applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(setting.source);
     log_and_issue(gateway, node_key, principal, made, now, true).await
 }

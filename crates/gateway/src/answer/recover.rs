@@ -12,8 +12,8 @@ use org::state::signer::MAX_OPEN;
 
 use crate::fault::OrFault as _;
 use crate::gateway::Gateway;
-use crate::write::merge::shout;
 use crate::write::transaction::Transaction;
+use crate::write::transaction::merge::shout;
 
 /// When the recovery takes effect here. Its authority is in its signatures, so anybody may bring it.
 pub(crate) async fn begin(gateway: &Gateway, recovery: Envelope) -> Result<Timestamp, Refusal> {

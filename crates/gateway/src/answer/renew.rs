@@ -8,7 +8,7 @@ use org::refusal::Refusal;
 use wire::enroll::{Issued, RenewRequest};
 
 use crate::answer::enroll::{Setting, log_and_issue};
-use crate::answer::issue::Applicant;
+use crate::answer::issue::{Applicant, make_svid};
 use crate::gateway::Gateway;
 
 pub(crate) async fn renew(
@@ -50,7 +50,7 @@ pub(crate) async fn renew(
         return Err(Refusal::NotPlaced { principal, node: peer.node().clone() });
     }
     let applicant = Applicant { principal: &principal, node: peer.node(), node_key: peer.node_key() };
-    let mut made = gateway.make_svid(applicant, &request.svid, challenge.not_after, now)?;
+    let mut made = make_svid(gateway, applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(setting.source);
     log_and_issue(gateway, peer.node_key(), principal, made, now, false).await
 }

@@ -1,4 +1,5 @@
-//! One connection: who asks, what, and whether they may. The way from bytes to an answer and back.
+//! One connection: who asks, what, and whether they may. The way from bytes to an answer and back; who waits for news is
+//! kept waiting (long poll).
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +24,7 @@ use wire::{carry, http};
 
 use crate::answer::enroll::{OpenChallenge, Setting};
 use crate::answer::operator::control;
-use crate::answer::{approve, documents, enroll, exchange, recover, renew, reuse, show, sync};
+use crate::answer::{approve, documents, enroll, exchange, recover, renew, reuse, show, sync, vouch};
 use crate::gateway::Gateway;
 use crate::limit::download::{self, Progress, Reply};
 use crate::limit::limits::{Asker, Attempt};
@@ -338,7 +339,7 @@ impl Conversation {
         let state = self.gateway.state().await;
         let record = state.member(&svid.node_key);
         let member = match (Member::recognize(&state, svid), record) {
-            (Err(Refusal::Waiting), Some(record)) => return Err(self.gateway.waits(&state, record, now)),
+            (Err(Refusal::Waiting), Some(record)) => return Err(vouch::waits(&self.gateway, &state, record, now)),
             (recognized, _) => recognized?,
         };
         // Users and services talk to their peers; to a gateway their node speaks for them.

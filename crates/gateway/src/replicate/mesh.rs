@@ -25,14 +25,14 @@ use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, Ne
 use wire::known::BadKnowledge;
 use wire::permit::Ask;
 
-use crate::answer::operator::stage;
+use crate::answer::operator::{stage, trust};
 use crate::answer::show;
 use crate::gateway::Gateway;
 use crate::store::files::FilesError;
-use crate::write::merge::maps_named;
 use crate::write::peers::lacking;
 use crate::write::published::Published;
 use crate::write::transaction::Transaction;
+use crate::write::transaction::merge::maps_named;
 
 /// Asked no sooner than this, if the last answer brought nothing.
 const SHORTEST_ROUND: Duration = Duration::from_secs(1);
@@ -131,7 +131,9 @@ async fn hear_issuers(
         let answer = line.ask(Ask::Exchange, &ExchangeRequest::Issuers {}).await.map_err(AskError::Call)?;
         let ExchangeAnswer::Issuers { issuers } = answer else { return Err(unexpected(line)) };
         let from = peer.clone();
-        Ok::<(), ExchangeError>(gateway.writer.run(move |tx| tx.merge_issuers(&from, &issuers, clock::now())).await?)
+        Ok::<(), ExchangeError>(
+            gateway.writer.run(move |tx| trust::merge_issuers(tx, &from, &issuers, clock::now())).await?,
+        )
     };
     if let Err(why) = asked.await {
         tracing::debug!(gateway = %peer, why = describe(&why), "it does not say what it knows of issuing keys");

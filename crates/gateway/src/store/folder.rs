@@ -12,7 +12,7 @@ use identity::id::{Digest, KeyId, OrgId};
 use identity::key::{EdKey, P256Key, PublicKey, Sign as _};
 use identity::principal::{Address, NodeName, OrgName};
 use identity::time::Timestamp;
-use member::store::scope::{Scope, ScopeError, read_json, read_key, write_json};
+use member::store::scope::{Scope, ScopeError, Unsound, read_json, read_key, write_json};
 use org::gateway::GatewayGrant;
 use pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
@@ -131,7 +131,7 @@ impl GatewayFolder {
 
     pub fn about(&self) -> Result<GatewayFile, ScopeError> {
         let path = self.path("gateway.json");
-        let missing = || ScopeError::Damaged { path: path.clone(), why: "it is missing".to_owned() };
+        let missing = || ScopeError::Damaged { path: path.clone(), why: Unsound::Missing };
         read_json(&path)?.ok_or_else(missing)
     }
 
@@ -194,7 +194,7 @@ impl GatewayFolder {
         }
         let path = self.path(SPARE_VOICE);
         // It lives on under the other name.
-        std::fs::remove_file(&path).map_err(|why| damaged(&path, &why))?;
+        std::fs::remove_file(&path).map_err(|why| damaged(&path, why))?;
         Ok(file::sync_folder(&self.folder)?)
     }
 
@@ -299,7 +299,7 @@ impl GatewayFolder {
         }
         file::write(&pem, certificate::to_pem(own).as_bytes(), FileAccess::Readable)?;
         // It lives on under the other name.
-        std::fs::remove_file(&spare).map_err(|why| damaged(&spare, &why))?;
+        std::fs::remove_file(&spare).map_err(|why| damaged(&spare, why))?;
         file::sync_folder(&self.folder)?;
         Ok(true)
     }
@@ -309,19 +309,19 @@ impl GatewayFolder {
         let (id, key) = (id_of(&read_key(&key)?, &key)?, read_key(&key)?);
         let all = certificates(&pem)?;
         let own = all.iter().find(|der| certificate::read(der).is_ok_and(|read| read.key == id));
-        let own = own.or(all.first()).ok_or_else(|| damaged(&pem, &"empty"))?;
-        Authority::load(own.clone(), &key).map_err(|why| damaged(&pem, &why))
+        let own = own.or(all.first()).ok_or_else(|| damaged(&pem, Unsound::Empty))?;
+        Authority::load(own.clone(), &key).map_err(|why| damaged(&pem, why))
     }
 
     fn certificate(&self, name: &str) -> Result<CertificateDer<'static>, ScopeError> {
         let path = self.path(name);
-        certificates(&path)?.into_iter().next().ok_or_else(|| damaged(&path, &"empty"))
+        certificates(&path)?.into_iter().next().ok_or_else(|| damaged(&path, Unsound::Empty))
     }
 }
 
 fn read_voice(path: &Path) -> Result<EdKey, ScopeError> {
     let seed = file::read_secret(path)?;
-    Ok(EdKey::from_seed(seed.as_slice().try_into().map_err(|_| damaged(path, &"not 32 bytes"))?))
+    Ok(EdKey::from_seed(seed.as_slice().try_into().map_err(|_| damaged(path, Unsound::NotAKey))?))
 }
 
 fn write_pem(path: &Path, certificates: &[CertificateDer<'static>]) -> Result<(), ScopeError> {
@@ -330,13 +330,13 @@ fn write_pem(path: &Path, certificates: &[CertificateDer<'static>]) -> Result<()
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ScopeError> {
     let pem = file::read(path)?;
-    certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(path, &why))
+    certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(path, why))
 }
 
-fn damaged(path: &Path, why: &dyn std::fmt::Display) -> ScopeError {
-    ScopeError::Damaged { path: path.to_owned(), why: why.to_string() }
+fn damaged(path: &Path, why: impl Into<Unsound>) -> ScopeError {
+    ScopeError::Damaged { path: path.to_owned(), why: why.into() }
 }
 
 fn id_of(key: &P256Key, path: &Path) -> Result<KeyId, ScopeError> {
-    certificate::key_id(key.public()).map_err(|why| damaged(path, &why))
+    certificate::key_id(key.public()).map_err(|why| damaged(path, why))
 }

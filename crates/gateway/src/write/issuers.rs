@@ -12,7 +12,7 @@ use identity::id::{Fingerprint, KeyId};
 use identity::key::{PublicKey, Sign as _};
 use identity::time::Timestamp;
 use identity::trust;
-use member::store::scope::ScopeError;
+use member::store::scope::{ScopeError, Unsound};
 use org::state::State;
 use pki_types::CertificateDer;
 
@@ -175,13 +175,13 @@ impl<D: InDomain> Issuing<D> {
     /// The key that the mandate names, if it lies here; else the one that was in use.
     fn choose(state: &State, folder: &GatewayFolder, wanted: Option<KeyId>) -> Result<Self, ScopeError> {
         let Held { keys, certificates } = folder.issuing(D::DOMAIN)?;
-        let damaged = |why: &dyn std::fmt::Display| {
+        let damaged = |why: Unsound| {
             let path = folder.path(&format!("{}-issuer.pem", D::DOMAIN.word()));
-            ScopeError::Damaged { path, why: why.to_string() }
+            ScopeError::Damaged { path, why }
         };
         let mut found = Vec::new();
         for key in keys {
-            let id = certificate::key_id(key.public()).map_err(|why| damaged(&why))?;
+            let id = certificate::key_id(key.public()).map_err(|why| damaged(why.into()))?;
             let ways = Ways::find(state, D::DOMAIN, id, &certificates);
             let known = || certificates_of(state, D::DOMAIN, id, &certificates).into_iter().next().map(|(der, _)| der);
             // One that leads nowhere any more still says under which name the key signs.
@@ -191,10 +191,10 @@ impl<D: InDomain> Issuing<D> {
         }
         let at = found.iter().position(|(id, ..)| Some(*id) == wanted).unwrap_or(0);
         if at >= found.len() {
-            return Err(damaged(&"no certificate is of the key beside it"));
+            return Err(damaged(Unsound::OtherKey));
         }
         let (_, key, ways, der) = found.swap_remove(at);
-        Ok(Self { authority: Authority::load(der, &key).map_err(|why| damaged(&why))?, ways })
+        Ok(Self { authority: Authority::load(der, &key).map_err(|why| damaged(why.into()))?, ways })
     }
 
     /// The certificate that others hear of: of those that stand in no bundle, the one under the newest root.

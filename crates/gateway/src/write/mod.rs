@@ -8,5 +8,4 @@ pub(crate) mod published;
 pub(crate) mod suspended;
 pub(crate) mod transaction;
 pub mod issuers;
-pub(crate) mod merge;
 pub(crate) mod writer;

@@ -1,5 +1,7 @@
 //! A transaction: what a job of the writer may touch: the state as it will be after the commit, the ledger, the gateway's voice.
 
+pub(crate) mod merge;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -197,12 +197,20 @@ impl Names {
     }
 
     pub(crate) fn service(&self, notes: &mut Notes<'_>, item: &Node) -> Option<Name> {
-        let others = [(&self.users, "a user"), (&self.groups, "a group"), (&self.classes, "a class")];
+        let others = [
+            Other { there: &self.users, word: "a user" },
+            Other { there: &self.groups, word: "a group" },
+            Other { there: &self.classes, word: "a class" },
+        ];
         self.one(notes, item, Wanted { there: &self.services, kind: "service", section: "services" }, &others)
     }
 
     pub(crate) fn user(&self, notes: &mut Notes<'_>, item: &Node) -> Option<Name> {
-        let others = [(&self.services, "a service"), (&self.roles, "a role"), (&self.classes, "a class")];
+        let others = [
+            Other { there: &self.services, word: "a service" },
+            Other { there: &self.roles, word: "a role" },
+            Other { there: &self.classes, word: "a class" },
+        ];
         self.one(notes, item, Wanted { there: &self.users, kind: "user", section: "users" }, &others)
     }
 
@@ -211,7 +219,7 @@ impl Names {
         notes: &mut Notes<'_>,
         item: &Node,
         Wanted { there, kind, section }: Wanted<'_>,
-        others: &[(&BTreeMap<Name, Spot>, &'static str)],
+        others: &[Other<'_>],
     ) -> Option<Name> {
         let text = item.text()?;
         let name: Name = text.parse().ok()?;
@@ -219,7 +227,7 @@ impl Names {
             return Some(name);
         }
         let node = text.parse().is_ok_and(|node: NodeName| self.nodes.contains_key(&node)).then_some("a node");
-        let other = others.iter().find(|(kind, _)| kind.contains_key(&name)).map(|(_, word)| *word).or(node);
+        let other = others.iter().find(|other| other.there.contains_key(&name)).map(|other| other.word).or(node);
         Dangling { kind, text, other, section }.complain(notes, item.at, there.keys().map(Name::as_str));
         None
     }
@@ -240,6 +248,12 @@ impl Names {
         }
         found
     }
+}
+
+/// What else a name may have been meant as.
+struct Other<'a> {
+    there: &'a BTreeMap<Name, Spot>,
+    word: &'static str,
 }
 
 /// What a name is to be one of.

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::tunnel::view::TunnelView;
 use crate::apply::view::ApplyView;
-use crate::store::scope::{Scope, ScopeError};
-use crate::store::waiting::Waiting;
+use crate::store::scope::waiting::Waiting;
+use crate::store::scope::{Scope, ScopeError, Unsound};
 use crate::store::{refused, suspensions};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -71,8 +71,7 @@ impl NodeStatus {
         let node = scope.node()?;
         let known = scope.known()?;
         let (Some(node), Some(known)) = (node, known) else {
-            let why = "no join has finished here".to_owned();
-            return Err(ScopeError::Damaged { path: scope.folder.clone(), why });
+            return Err(ScopeError::Damaged { path: scope.folder.clone(), why: Unsound::Unfinished });
         };
         let svid = scope.seat(&node.principal()).svid()?;
         let trust = crate::ask::keep::trust_told(scope, &node, &known)?;

@@ -2,6 +2,7 @@
 
 mod joining;
 pub mod bundle;
+pub mod rejoin;
 
 use std::time::{Duration, Instant};
 
@@ -30,9 +31,9 @@ use crate::ask::facts::facts;
 use crate::ask::reach::believe_one_of;
 use crate::ask::svid::{Asking, check_offer};
 use crate::ask::{sync, trust};
+use crate::store::scope::waiting::Waiting;
 use crate::store::scope::word::LastGood;
 use crate::store::scope::{NodeFile, Scope, Wish};
-use crate::store::waiting::Waiting;
 
 /// What the machine shows beside its own key: the code, and its old node key if it was reinstalled; that is kept until it
 /// is a member, so that it need not be shown twice.
@@ -238,7 +239,7 @@ async fn try_join_at(
     let (mut gateway, known) = believe_one_of(&[gateway], &Expect::Pin(code.endpoint_root), None, anchor).await?;
     let version = known.head.head.version;
     tell(Step::Doing(&format!("believed the gateway at {}: mandated in head {version}", gateway.address())));
-    let Trust { identity, endpoint } = gateway.trust(&known).await?;
+    let Trust { identity, endpoint } = wire::trust::trust(&mut gateway, &known).await?;
 
     if known.founding.record.name != code.name {
         return Err(BadAnswer::OtherName.into());

@@ -13,5 +13,4 @@ pub mod sync;
 pub(crate) mod tree;
 pub(crate) mod facts;
 pub mod enroll;
-pub mod rejoin;
 pub mod weigh;

@@ -1,4 +1,4 @@
-//! Checking in, waiting for news, and leaving.
+//! Checking in, waiting for news (long poll), and leaving.
 
 use ground::clock;
 use identity::envelope::Envelope;

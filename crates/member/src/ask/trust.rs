@@ -68,7 +68,7 @@ async fn take_one<D: InDomain>(
 ) -> Result<(), AskError> {
     let bundles = match trusting.at_hand(&known.head.head) {
         Some(bundles) => bundles,
-        None => gateway.bundles(known).await?,
+        None => wire::trust::bundles(gateway, known).await?,
     };
     let now = known.now(clock::now());
     trusting.offer(scope, &known.head.head, bundles, trying, now)?;

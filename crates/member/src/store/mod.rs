@@ -4,4 +4,3 @@ pub mod scope;
 pub(crate) mod refused;
 pub mod suspensions;
 pub(crate) mod tunnel;
-pub mod waiting;

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use ground::file::{self, FileAccess, FileError, Lock};
 use ground::random::{self, NoRandomness};
 use identity::bundle::{Bundle, Endpoint, Identity, Roots};
-use identity::certificate;
+use identity::certificate::{self, BadCertificate};
 use identity::envelope::Envelope;
 use identity::id::{InviteId, OrgId};
 use identity::key::{BadKey, P256Key};
 use identity::principal::{Address, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use org::invite::admission::SealKey;
+use org::invite::code::BadCode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::known::{BadKnowledge, Known};
@@ -29,13 +30,14 @@ pub mod trust;
 mod older;
 mod left;
 pub mod worth;
+pub mod waiting;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("`{}` is damaged: {why}", path.display())]
-    Damaged { path: PathBuf, why: String },
+    Damaged { path: PathBuf, why: Unsound },
     #[error("`{}` is damaged", path.display())]
     DamagedKey {
         path: PathBuf,
@@ -54,6 +56,33 @@ pub enum ScopeError {
     NoRandomness(#[from] NoRandomness),
     #[error(transparent)]
     TrustPath(#[from] BadTrustPath),
+}
+
+/// Why a file of a scope says nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Unsound {
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    #[error("{0}")]
+    Certificate(#[from] BadCertificate),
+    #[error("{0}")]
+    Code(#[from] BadCode),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("a newer program wrote it")]
+    Newer,
+    #[error("not 32 bytes")]
+    NotAKey,
+    #[error("empty")]
+    Empty,
+    #[error("it is missing")]
+    Missing,
+    #[error("no certificate is of the key beside it")]
+    OtherKey,
+    #[error("`{0}` has no scope")]
+    NoScope(NodeName),
+    #[error("no join has finished here")]
+    Unfinished,
 }
 
 /// A node's folder for one org.
@@ -175,7 +204,7 @@ impl Scope {
     pub fn seal_secret(&self) -> Result<Zeroizing<[u8; 32]>, ScopeError> {
         let path = self.path("seal.key");
         let secret = file::read_secret(&path)?;
-        let damaged = || ScopeError::Damaged { path: path.clone(), why: "not 32 bytes".to_owned() };
+        let damaged = || ScopeError::Damaged { path: path.clone(), why: Unsound::NotAKey };
         Ok(Zeroizing::new(secret.as_slice().try_into().map_err(|_| damaged())?))
     }
 
@@ -389,10 +418,10 @@ impl Seat {
         let Some(pem) = file::read_if_there(&path)? else {
             return Ok(None);
         };
-        let damaged = |why: String| ScopeError::Damaged { path: path.clone(), why };
-        let chain = certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(why.to_string()))?;
-        let leaf = chain.first().ok_or_else(|| damaged("empty".to_owned()))?;
-        let validity = certificate::read(leaf).map_err(|why| damaged(why.to_string()))?.validity;
+        let damaged = |why| ScopeError::Damaged { path: path.clone(), why };
+        let chain = certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(why.into()))?;
+        let leaf = chain.first().ok_or_else(|| damaged(Unsound::Empty))?;
+        let validity = certificate::read(leaf).map_err(|why| damaged(why.into()))?.validity;
         let key = read_key(&folder.join("svid.key"))?;
         Ok(Some(Svid {
             own: OwnSvid { chain, key },
@@ -413,12 +442,12 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ScopeErr
     let Some(bytes) = file::read_if_there(path)? else {
         return Ok(None);
     };
-    let damaged = |why: serde_json::Error| ScopeError::Damaged { path: path.to_owned(), why: why.to_string() };
+    let damaged = |why: serde_json::Error| ScopeError::Damaged { path: path.to_owned(), why: why.into() };
     serde_json::from_slice(&bytes).map(Some).map_err(damaged)
 }
 
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ScopeError> {
-    let damaged = |why: serde_json::Error| ScopeError::Damaged { path: path.to_owned(), why: why.to_string() };
+    let damaged = |why: serde_json::Error| ScopeError::Damaged { path: path.to_owned(), why: why.into() };
     let json = serde_json::to_vec_pretty(value).map_err(damaged)?;
     Ok(file::write(path, &json, FileAccess::Private)?)
 }

@@ -9,6 +9,7 @@ use terminal::finding::{Finding, Patient};
 use wire::connect::{CallError, GatewayAddress};
 
 use super::reach::{self, Seen};
+use super::standing::Vouched;
 use super::{files, standing};
 
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Examination {
     }
 
     /// The clock is told early, and known when everything else is.
-    pub fn end(mut self, name: String, newest: Option<(&str, Timestamp)>) -> Patient {
+    pub fn end(mut self, name: String, newest: Option<&Vouched>) -> Patient {
         self.findings.insert(1, standing::clock(self.now, newest, self.there));
         Patient { name, findings: self.findings }
     }

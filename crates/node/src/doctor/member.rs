@@ -2,7 +2,6 @@
 
 use identity::causes::describe;
 use identity::key::Sign as _;
-use identity::time::Timestamp;
 use member::agent::status::NodeStatus;
 use member::apply::view;
 use member::store::scope::worth::Worth;
@@ -12,7 +11,7 @@ use terminal::finding::{Finding, Patient};
 use wire::known::Known;
 
 use super::examination::Examination;
-use super::standing::{self, Viewer};
+use super::standing::{self, Viewer, Vouched};
 use super::trust;
 use crate::program::Program;
 
@@ -35,10 +34,9 @@ pub(crate) async fn examine(scope: &Scope, program: Program, folder: String) -> 
         return found.end(name, None);
     };
     let newest = newest(scope, &known, svid.as_ref().ok().and_then(Option::as_ref));
-    let newest = Some((newest.0.as_str(), newest.1));
     // What else is wrong follows from it, and nothing helps.
     if is_revoked(scope) {
-        return found.end(name, newest);
+        return found.end(name, Some(&newest));
     }
     let now = found.now;
     found.push(standing::svid(now, svid.as_ref().map(Option::as_ref), program.agent()));
@@ -50,7 +48,7 @@ pub(crate) async fn examine(scope: &Scope, program: Program, folder: String) -> 
     let good =
         svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
     trust::gateways(&mut found, scope, program, &node, &known, good).await;
-    found.end(name, newest)
+    found.end(name, Some(&newest))
 }
 
 /// Files that lie there and say nothing. What nothing goes on without is told as the membership.
@@ -178,10 +176,11 @@ fn applied(scope: &Scope, program: Program) -> Finding {
 }
 
 /// The newest moment that somebody else vouched for.
-fn newest(scope: &Scope, known: &Known, svid: Option<&Svid>) -> (String, Timestamp) {
-    let head = (format!("head {}", known.head.head.version), known.head.head.issued_at);
+fn newest(scope: &Scope, known: &Known, svid: Option<&Svid>) -> Vouched {
+    let vouched = |what: &str, at| Vouched { what: what.to_owned(), at };
+    let head = vouched(&format!("head {}", known.head.head.version), known.head.head.issued_at);
     let told = scope.tip().ok().flatten().and_then(|tip| tip.peek::<Tip>(Some(known.org())).ok());
-    let tip = told.map(|tip| ("the gateway's last word".to_owned(), tip.at));
-    let svid = svid.map(|svid| ("the SVID".to_owned(), svid.not_before));
-    [tip, svid].into_iter().flatten().fold(head, |newest, next| if next.1 > newest.1 { next } else { newest })
+    let tip = told.map(|tip| vouched("the gateway's last word", tip.at));
+    let svid = svid.map(|svid| vouched("the SVID", svid.not_before));
+    [tip, svid].into_iter().flatten().fold(head, |newest, next| if next.at > newest.at { next } else { newest })
 }

@@ -27,11 +27,18 @@ impl Viewer {
     }
 }
 
+/// Something that somebody else vouched for, and when.
+#[derive(Debug, Clone)]
+pub struct Vouched {
+    pub what: String,
+    pub at: Timestamp,
+}
+
 /// The clock against the newest thing that was signed, and against a gateway's.
-pub(crate) fn clock(now: Timestamp, newest: Option<(&str, Timestamp)>, gateways: Option<Timestamp>) -> Finding {
+pub(crate) fn clock(now: Timestamp, newest: Option<&Vouched>, gateways: Option<Timestamp>) -> Finding {
     let subject = "clock";
     let cure = "set it right and keep it so: timedatectl set-ntp true; then run this again";
-    if let Some((what, at)) = newest.filter(|(_, at)| *at > now + LEEWAY) {
+    if let Some(Vouched { what, at }) = newest.filter(|newest| newest.at > now + LEEWAY) {
         let behind = at.since(now);
         return Finding::wrong(
             subject,
@@ -39,8 +46,8 @@ pub(crate) fn clock(now: Timestamp, newest: Option<(&str, Timestamp)>, gateways:
             cure,
         );
     }
-    if let (Some((what, at)), Some(theirs)) = (newest, gateways)
-        && at > theirs + LEEWAY
+    if let (Some(Vouched { what, at }), Some(theirs)) = (newest, gateways)
+        && *at > theirs + LEEWAY
     {
         let behind = at.since(theirs);
         return Finding::wrong(
@@ -62,7 +69,7 @@ pub(crate) fn clock(now: Timestamp, newest: Option<(&str, Timestamp)>, gateways:
         }
         Some(_) => Finding::ok(subject, format!("it is {now}, here and at the gateway")),
         None => match newest {
-            Some((what, at)) => Finding::ok(subject, format!("it is {now} here; {what} is from {at}")),
+            Some(Vouched { what, at }) => Finding::ok(subject, format!("it is {now} here; {what} is from {at}")),
             None => Finding::soon(
                 subject,
                 format!("it is {now} here, and there is nothing to compare it with"),
@@ -196,8 +203,8 @@ mod tests {
     #[test]
     fn a_clock_that_contradicts_nothing_signed_is_not_to_be_set() {
         let signed = Timestamp::from_unix(1_800_000_000);
-        let newest = Some(("head 7", signed));
-        let cure = |here, there| clock(here, newest, Some(there)).cure.unwrap_or_default();
+        let newest = Vouched { what: "head 7".to_owned(), at: signed };
+        let cure = |here, there| clock(here, Some(&newest), Some(there)).cure.unwrap_or_default();
         let (early, late) = (signed - Seconds::DAY, signed + Seconds::DAY);
         assert!(cure(late, early).starts_with("leave this one; on the gateway's machine"), "{}", cure(late, early));
         assert!(cure(early, late).starts_with("set it right"), "{}", cure(early, late));

@@ -8,6 +8,7 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 use identity::trust;
 use ledger::views::NodeView;
+use org::audit::hindsight::signers_of;
 use org::ledger::heads::HeadRecord;
 use org::ledger::heads::KnownHead;
 use org::state::State;
@@ -133,7 +134,7 @@ pub(super) fn left_behind(session: &Session, nodes: &[NodeView]) -> Vec<String> 
     let (Ok(state), own) = (session.state(), session.head()) else { return Vec::new() };
     let counts = |head: &KnownHead<'_>| state.head_named(head.digest()).is_some();
     let says_more =
-        |head: &KnownHead<'_>| !state.revoked().names_all_of(head.lines()) && state.signers_of(*head).is_some();
+        |head: &KnownHead<'_>| !state.revoked().names_all_of(head.lines()) && signers_of(state, *head).is_some();
     let tell = |former: KnownHead<'_>| {
         let mut what = taken_away(former.lines(), &own.revocations, nodes);
         if let KnownHead::Whole(record) = former

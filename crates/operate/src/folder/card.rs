@@ -8,7 +8,7 @@ use identity::principal::Address;
 use serde::{Deserialize, Serialize};
 use wire::known::{Known, KnownFile};
 
-use crate::folder::{Damage, FolderError, Memory, OperatorFolder, damaged, write_json};
+use crate::folder::{FileDamage, FolderError, Memory, OperatorFolder, damaged, write_json};
 
 /// No secret is in it. Whoever takes it checks the org's id with somebody whom they trust.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Card {
     pub fn read(path: &Path) -> Result<(Known, Vec<Address>), FolderError> {
         let card: Self = serde_json::from_slice(&file::read(path)?).map_err(damaged(path))?;
         if card.freehold_card != SCHEMA {
-            return Err(FolderError::Damaged { path: path.to_owned(), why: Damage::Newer });
+            return Err(FolderError::Damaged { path: path.to_owned(), why: FileDamage::Newer });
         }
         let told = Known::from_file(card.known)?;
         // Since when a recovery is known is for each to count: a card's date would be its maker's word.

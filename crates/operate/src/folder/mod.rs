@@ -22,7 +22,7 @@ pub enum FolderError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("`{}` is damaged: {why}", path.display())]
-    Damaged { path: PathBuf, why: Damage },
+    Damaged { path: PathBuf, why: FileDamage },
     #[error("`{}` is missing", path.display())]
     Missing { path: PathBuf },
     #[error("what is known of the org no longer holds")]
@@ -31,7 +31,7 @@ pub enum FolderError {
 
 /// Why a file is not what it should be.
 #[derive(Debug, thiserror::Error)]
-pub enum Damage {
+pub enum FileDamage {
     #[error("{0}")]
     Json(serde_json::Error),
     #[error("it was written by a newer freehold: upgrade this one")]
@@ -207,7 +207,7 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T, access: FileAcces
 }
 
 fn damaged(path: &Path) -> impl FnOnce(serde_json::Error) -> FolderError {
-    move |why| FolderError::Damaged { path: path.to_owned(), why: Damage::Json(why) }
+    move |why| FolderError::Damaged { path: path.to_owned(), why: FileDamage::Json(why) }
 }
 
 #[cfg(test)]

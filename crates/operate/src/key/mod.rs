@@ -81,7 +81,12 @@ pub fn save(
 }
 
 /// Notes on which token a signer's key is. Its PIN is written nowhere.
-pub fn save_token(folder: &OperatorFolder, name: &SignerName, uri: &TokenUri, key: PublicKey) -> Result<(), KeyError> {
+pub(crate) fn save_token(
+    folder: &OperatorFolder,
+    name: &SignerName,
+    uri: &TokenUri,
+    key: PublicKey,
+) -> Result<(), KeyError> {
     let path = folder.token_file(name);
     let note = TokenFile { schema: 1, uri: uri.clone(), key };
     let json = serde_json::to_vec_pretty(&note).map_err(|_| KeyError::BadTokenFile { path: path.clone() })?;
@@ -196,7 +201,7 @@ fn is_among(keys: &[Named], name: &SignerName) -> bool {
 }
 
 /// On which token a signer's key is.
-pub fn read_token(folder: &OperatorFolder, name: &SignerName) -> Result<TokenFile, KeyError> {
+pub(crate) fn read_token(folder: &OperatorFolder, name: &SignerName) -> Result<TokenFile, KeyError> {
     let path = folder.token_file(name);
     let bytes = file::read_secret(&path)?;
     match serde_json::from_slice(&bytes) {

@@ -1,7 +1,7 @@
 //! Nodes: listed, shown, revoked.
 
 pub mod waiting;
-pub mod meant;
+pub mod candidate;
 pub mod waive;
 pub mod suspend;
 pub mod consent;

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use wire::known::Known;
 use wire::known::freeze::names;
 
-use crate::folder::Damage;
+use crate::folder::FileDamage;
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::handed::Handed;
 use crate::pending::listing::{ListingDiff, NotListed};
@@ -50,7 +50,7 @@ pub enum BadPending {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("`{}` is no pending file: {why}", path.display())]
-    NotPending { path: PathBuf, why: Damage },
+    NotPending { path: PathBuf, why: FileDamage },
     #[error("it belongs to another org: `{0}`")]
     OtherOrg(OrgName),
     #[error("this is nothing that waits for signatures")]
@@ -104,13 +104,13 @@ impl Pending {
     }
 
     pub fn read(path: &Path) -> Result<Self, BadPending> {
-        let not = |why: Damage| BadPending::NotPending { path: path.to_owned(), why };
-        let pending: Self = serde_json::from_slice(&file::read(path)?).map_err(|why| not(Damage::Json(why)))?;
-        if pending.freehold_pending == SCHEMA { Ok(pending) } else { Err(not(Damage::Newer)) }
+        let not = |why: FileDamage| BadPending::NotPending { path: path.to_owned(), why };
+        let pending: Self = serde_json::from_slice(&file::read(path)?).map_err(|why| not(FileDamage::Json(why)))?;
+        if pending.freehold_pending == SCHEMA { Ok(pending) } else { Err(not(FileDamage::Newer)) }
     }
 
     pub fn save(&self, path: &Path) -> Result<(), BadPending> {
-        let not = |why| BadPending::NotPending { path: path.to_owned(), why: Damage::Json(why) };
+        let not = |why| BadPending::NotPending { path: path.to_owned(), why: FileDamage::Json(why) };
         Ok(file::write(path, &serde_json::to_vec_pretty(self).map_err(not)?, FileAccess::Private)?)
     }
 

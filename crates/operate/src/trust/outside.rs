@@ -11,7 +11,7 @@ use identity::time::Timestamp;
 
 use crate::key::SignerKeys;
 use crate::session::{Made, Result, Session, TrustError};
-use crate::trust::step::{Turned, draft_bundle, hosts, publish_beside};
+use crate::trust::step::{StepOutcome, draft_bundle, hosts, publish_beside};
 use crate::trust::{issuers, versions};
 
 /// What becomes of the outside roots of the version in use.
@@ -41,7 +41,7 @@ impl OutsideWish {
 
 /// Hands out a version with the own roots of the one in use, and other outside roots. No root's key is needed: the
 /// certificates of the issuing keys are there already.
-pub async fn publish(session: &mut Session, keys: &SignerKeys, mut wish: OutsideWish) -> Result<Made<Turned>> {
+pub async fn publish(session: &mut Session, keys: &SignerKeys, mut wish: OutsideWish) -> Result<Made<StepOutcome>> {
     if let Some(added) = &mut wish.add {
         // Whatever else is in such a file is nobody's business.
         added.pem = certificate::to_pem(&certificate::from_pem(&added.pem).unwrap_or_default());

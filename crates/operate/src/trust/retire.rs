@@ -35,7 +35,7 @@ pub fn draft(
 ) -> Result<Unsigned<(Head, Vec<Break>)>> {
     let now_so = Head { trust: session.lines(), ..session.head().clone() };
     if now_so.trust != scene.head.trust {
-        return Err(Unwise::TurnedMeanwhile.into());
+        return Err(Unwise::TrustChangedMeanwhile.into());
     }
     let (lines, breaks) = wish.weigh(&Scene { head: now_so, now, ..scene.clone() })?;
     let turn = Turn {

@@ -20,7 +20,7 @@ use crate::trust::versions::{self, Version};
 
 /// What a step made so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turned {
+pub struct StepOutcome {
     pub domain: Domain,
     pub version: u64,
     /// The version whose place it takes.
@@ -81,7 +81,7 @@ pub async fn publish<T: InDomain>(
     keys: &SignerKeys,
     root: &Authority<T>,
     without: &BTreeSet<NodeName>,
-) -> Result<Made<Turned>> {
+) -> Result<Made<StepOutcome>> {
     check_root::<T>(session, root.certificate()).await?;
     let (told, outside) = (issuers::told(session).await?, versions::outside_in_use::<T>(session).await?);
     session
@@ -95,11 +95,11 @@ pub async fn publish<T: InDomain>(
 }
 
 /// A version beside the one in use.
-pub(super) fn publish_beside(session: &Session, body: &BundleBody, now: Timestamp) -> Result<Unsigned<Turned>> {
+pub(super) fn publish_beside(session: &Session, body: &BundleBody, now: Timestamp) -> Result<Unsigned<StepOutcome>> {
     let bundle = session.seal(check_room(body)?)?;
     let lines = step(session, body.domain, TrustStep::Publish { bundle: bundle.digest() }, now)?;
     let next = session.next_head(now, Cause::TrustPublish(turn_of(body)), |head| head.trust = lines)?;
-    let what = turned(body, None, next.head.version);
+    let what = step_outcome(body, None, next.head.version);
     Ok(Unsigned { objects: vec![bundle], next: Some(next), what })
 }
 
@@ -109,7 +109,7 @@ pub async fn activate<T: InDomain>(
     keys: &SignerKeys,
     grace: Seconds,
     left: LeftBehind<'_>,
-) -> Result<Made<Turned>> {
+) -> Result<Made<StepOutcome>> {
     let nothing = || TrustError::NothingStaged(T::DOMAIN.word());
     let version = trust::staged(&session.lines(), T::DOMAIN).ok_or_else(nothing)?.version;
     let staged = versions::all::<T>(session).await?.need(version)?.ok_or_else(nothing)?;
@@ -135,14 +135,18 @@ pub async fn activate<T: InDomain>(
             let grace = former.and_then(|former| grace_of(&lines, T::DOMAIN, former));
             let turn = Turn { domain: T::DOMAIN, version, replaces: former, grace, waived: waived.clone() };
             let next = session.next_head(now, Cause::TrustActivate(turn), |head| head.trust = lines)?;
-            let what = Turned { replaces: former, ..turned(staged.bundle.body(), grace, next.head.version) };
+            let what = StepOutcome { replaces: former, ..step_outcome(staged.bundle.body(), grace, next.head.version) };
             Ok(Unsigned { objects: Vec::new(), next: Some(next), what })
         })
         .await
 }
 
 /// Takes the last turn back: a new version with the roots that were there before it.
-pub async fn roll_back<T: InDomain>(session: &mut Session, keys: &SignerKeys, grace: Seconds) -> Result<Made<Turned>> {
+pub async fn roll_back<T: InDomain>(
+    session: &mut Session,
+    keys: &SignerKeys,
+    grace: Seconds,
+) -> Result<Made<StepOutcome>> {
     let (told, versions) = (issuers::told(session).await?, versions::all::<T>(session).await?);
     session
         .publish(keys, |session, now| {
@@ -167,7 +171,7 @@ pub async fn roll_back<T: InDomain>(session: &mut Session, keys: &SignerKeys, gr
             let grace = grace_of(&lines, T::DOMAIN, bad);
             let turn = Turn { grace, ..turn_of(&body) };
             let next = session.next_head(now, Cause::TrustRollback(turn), |head| head.trust = lines)?;
-            let what = turned(&body, grace, next.head.version);
+            let what = step_outcome(&body, grace, next.head.version);
             Ok(Unsigned { objects: vec![bundle], next: Some(next), what })
         })
         .await
@@ -215,8 +219,8 @@ const fn turn_of(body: &BundleBody) -> Turn {
     Turn { domain: body.domain, version, replaces, grace: None, waived: Vec::new() }
 }
 
-pub(super) fn turned(body: &BundleBody, grace: Option<Grace>, head: u64) -> Turned {
-    Turned {
+pub(super) fn step_outcome(body: &BundleBody, grace: Option<Grace>, head: u64) -> StepOutcome {
+    StepOutcome {
         domain: body.domain,
         version: body.trust_bundle_version,
         replaces: body.replaces_version,

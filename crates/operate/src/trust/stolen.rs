@@ -17,7 +17,7 @@ use crate::key::SignerKeys;
 use crate::replica::roll::Roll;
 use crate::session::{DeskError, Made, NextHead, OperateError, Result, Session, TrustError, Unsigned};
 use crate::trust::issuers::{Issuing, Told, certify, issuing_key, open};
-use crate::trust::step::{Turned, check_room, check_root, draft_bundle, step, turned};
+use crate::trust::step::{StepOutcome, check_room, check_root, draft_bundle, step, step_outcome};
 use crate::trust::versions::outside_in_use;
 
 /// Which gateways have a spare key to turn to, and which lose their issuing until they were given a new one.
@@ -119,7 +119,7 @@ pub(crate) async fn replace<T: InDomain>(
     root: &Authority<T>,
     issuing: Issuing<'_>,
     waived: &[String],
-) -> Result<Made<(Turned, Spares)>> {
+) -> Result<Made<(StepOutcome, Spares)>> {
     check_root::<T>(session, root.certificate()).await?;
     let outside = match outside_in_use::<T>(session).await {
         // This is the way out if the bundle in use is nowhere any more.
@@ -139,7 +139,7 @@ pub(crate) async fn replace<T: InDomain>(
             }
             let bundle = session.seal(check_room(&body)?)?;
             let next = head(session, T::DOMAIN, bundle.digest(), &spares, waived, now)?;
-            let what = (turned(&body, None, next.head.version), spares);
+            let what = (step_outcome(&body, None, next.head.version), spares);
             Ok(Unsigned { objects: vec![bundle], next: Some(next), what })
         })
         .await

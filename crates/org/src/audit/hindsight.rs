@@ -150,33 +150,31 @@ pub enum NotBelieved {
     NotMember { name: NodeName, why: NotMember },
 }
 
-impl State {
-    /// Would a peer with the head in force have believed the machine of this name?
-    pub fn believed(&self, name: &NodeName, at: Timestamp) -> Result<(), NotBelieved> {
-        if self.head().is_none() {
-            return Err(NotBelieved::Nobody(name.clone()));
-        }
-        let member = self.holder(name).or_else(|| self.named(name).last());
-        let member = member.ok_or_else(|| NotBelieved::Nobody(name.clone()))?;
-        renew::check_standing(self, member).map_err(|why| match why {
-            Refusal::KeyLeft => NotBelieved::Left(name.clone()),
-            Refusal::KeyRevoked => NotBelieved::Revoked(name.clone()),
-            _ => match &member.why {
-                Some(Why::Judged(why)) => NotBelieved::NotMember { name: name.clone(), why: why.clone() },
-                _ => NotBelieved::Waiting(name.clone()),
-            },
-        })?;
-        if let Some(SuspensionRecord { by, until, .. }) = self.objects.suspended(member.claim().node_key.digest(), at) {
-            return Err(NotBelieved::Suspended { name: name.clone(), by: by.clone(), until: *until });
-        }
-        Ok(())
+/// Would a peer with the head in force have believed the machine of this name?
+pub fn believed(state: &State, name: &NodeName, at: Timestamp) -> Result<(), NotBelieved> {
+    if state.head().is_none() {
+        return Err(NotBelieved::Nobody(name.clone()));
     }
+    let member = state.holder(name).or_else(|| state.named(name).last());
+    let member = member.ok_or_else(|| NotBelieved::Nobody(name.clone()))?;
+    renew::check_standing(state, member).map_err(|why| match why {
+        Refusal::KeyLeft => NotBelieved::Left(name.clone()),
+        Refusal::KeyRevoked => NotBelieved::Revoked(name.clone()),
+        _ => match &member.why {
+            Some(Why::Judged(why)) => NotBelieved::NotMember { name: name.clone(), why: why.clone() },
+            _ => NotBelieved::Waiting(name.clone()),
+        },
+    })?;
+    if let Some(SuspensionRecord { by, until, .. }) = state.objects.suspended(member.claim().node_key.digest(), at) {
+        return Err(NotBelieved::Suspended { name: name.clone(), by: by.clone(), until: *until });
+    }
+    Ok(())
+}
 
-    /// Who signed a head, and the set that they are of.
-    pub fn signers_of(&self, head: KnownHead<'_>) -> Option<(&SignerSet, Vec<Signer>)> {
-        let mut sets = self.signer_sets().chain(self.contested_sets());
-        let set = sets.find(|set| set.as_ref() == head.signers())?;
-        let signed = set.quorum.signers().iter().filter(|signer| head.is_signed_by(&signer.key)).cloned();
-        Some((set, signed.collect()))
-    }
+/// Who signed a head, and the set that they are of.
+pub fn signers_of<'s>(state: &'s State, head: KnownHead<'_>) -> Option<(&'s SignerSet, Vec<Signer>)> {
+    let mut sets = state.signer_sets().chain(state.contested_sets());
+    let set = sets.find(|set| set.as_ref() == head.signers())?;
+    let signed = set.quorum.signers().iter().filter(|signer| head.is_signed_by(&signer.key)).cloned();
+    Some((set, signed.collect()))
 }

@@ -15,6 +15,7 @@ mod settle;
 pub mod grant;
 pub mod take;
 pub mod accept;
+mod waiting;
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use identity::members::ClassLeaf;
 use identity::time::{Seconds, Timestamp};
 
 use super::world::{HERE, Site, said};
-use crate::audit::hindsight::{NotBelieved, Past};
+use crate::audit::hindsight::{NotBelieved, Past, believed, signers_of};
 use crate::ledger::entry::{Action, SignedEntry, Stamp, Under};
 use crate::ledger::fold::Leaves;
 use crate::ledger::heads::KnownHead;
@@ -77,7 +77,7 @@ fn the_state_at_a_moment_is_that_of_what_was_dated_by_then() {
     scene.publish(30, &["ann"], &Wish { revoke_keys: vec![key("k1")], ..Wish::default() });
     let believed = |minutes: u64| {
         let mut past = scene.past();
-        past.walk_to(minute(minutes), scene.map()).believed(&web, minute(minutes))
+        believed(past.walk_to(minute(minutes), scene.map()), &web, minute(minutes))
     };
     assert_eq!(believed(9), Err(NotBelieved::Nobody(web.clone())));
     assert_eq!(believed(10), Ok(()));
@@ -117,7 +117,7 @@ fn a_head_is_told_with_those_who_signed_it_and_no_others() {
     scene.publish(10, &["ann", "cay", "eve"], &Wish::default());
     let mut past = scene.past();
     let state = past.walk_to(minute(10), scene.map());
-    let (set, signed) = state.signers_of(KnownHead::Whole(state.head().unwrap())).unwrap();
+    let (set, signed) = signers_of(state, KnownHead::Whole(state.head().unwrap())).unwrap();
     let names: Vec<_> = signed.iter().map(|signer| signer.name.as_str()).collect();
     assert_eq!((names.as_slice(), set.quorum.threshold(), set.quorum.signers().len()), (&["ann", "cay"][..], 2, 3));
 }

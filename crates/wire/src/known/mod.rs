@@ -21,6 +21,7 @@ use org::suspend::suspended::mark;
 pub mod freeze;
 mod bad;
 mod file;
+mod bundles;
 
 pub use bad::BadKnowledge;
 pub use file::{KnownFile, Seen};

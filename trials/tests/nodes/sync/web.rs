@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use trials::place::{Running, ended, until};
+use trials::port::Nobody;
 
 use super::trees::{OFFLINE, stick, write};
 use super::{not_synced, synced};
@@ -68,7 +69,8 @@ fn a_plain_web_server_carries_a_tree_and_nothing_else_is_followed() {
     assert!(not_synced(&scene, "web-1", &["--from", &format!("{at}/moved")], 1).1.contains("is not followed"));
     assert!(not_synced(&scene, "web-1", &["--from", &format!("{at}/large")], 1).1.contains("too large"));
     assert!(not_synced(&scene, "web-1", &["--from", &format!("{at}/absent")], 1).1.contains("there is no tree"));
-    assert!(not_synced(&scene, "web-1", &["--from", "http://127.0.0.1:1/tree"], 1).1.contains("cannot reach"));
+    let nowhere = Nobody::new();
+    assert!(not_synced(&scene, "web-1", &["--from", &format!("http://{nowhere}/tree")], 1).1.contains("cannot reach"));
     ended(&scene.place.node("web-1", &["sync", "--from", "https://127.0.0.1/tree"], ""), 2, "https is not spoken here");
 }
 

@@ -40,7 +40,7 @@ impl BackupPassphrase {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Sealing {
+pub(super) struct SealingOptions {
     /// Encrypt to a recipient of age (`age-keygen` makes them) instead of asking for a passphrase; may be given again
     // Read here and not by the reader of the command line, which would repeat a secret that was meant for another place.
     #[arg(long, value_name = "RECIPIENT")]
@@ -52,7 +52,7 @@ pub(super) struct Sealing {
     passphrase: BackupPassphrase,
 }
 
-impl Sealing {
+impl SealingOptions {
     pub(super) fn get(&self, doing: &str) -> Result<To, Failure> {
         if self.to.is_empty() && self.to_file.is_empty() {
             return self.passphrase.get(doing, Passphrase::ask_new).map(To::Passphrase);

@@ -11,14 +11,14 @@ use ground::archive::{ArchiveError, To};
 use ground::clock;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
-use keys::{Opening, Sealing};
+use keys::{Opening, SealingOptions};
 use operate::backup::{BackupContents, BackupError};
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 use terminal::table::{or_dash, table};
 
-use crate::backup::check::{self, CheckError, OpenInvite, Report};
+use crate::backup::check::{self, CheckError, CheckReport, OpenInvite};
 use crate::backup::make::{self, MakeError};
 use crate::backup::restore::{self, Half, RestoreError};
 use crate::home::{Common, During};
@@ -58,7 +58,7 @@ pub struct Create {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
-    sealing: Sealing,
+    sealing: SealingOptions,
 }
 
 #[derive(Debug, Args)]
@@ -211,7 +211,7 @@ const fn archive_hint(why: &ArchiveError) -> &'static str {
 #[derive(Serialize)]
 struct Restored<'a> {
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a CheckReport,
     folder: String,
     halves: Vec<&'static str>,
     /// Since the backup was made.
@@ -263,7 +263,7 @@ fn restore_failure(doing: &str, why: &RestoreError) -> Failure {
     }
 }
 
-fn describe(report: &Report) -> String {
+fn describe(report: &CheckReport) -> String {
     let yes = |is: bool, what: String| if is { what } else { "not in it".to_owned() };
     let keys = format!("signers {}; roots {}", report.signers.join(", "), roots_in_words(report));
     let ledger = format!(
@@ -283,7 +283,7 @@ fn describe(report: &Report) -> String {
     .join("\n")
 }
 
-fn roots_in_words(report: &Report) -> String {
+fn roots_in_words(report: &CheckReport) -> String {
     let keys = report.root_keys.iter().filter(|root| root.key).count();
     match (report.roots, keys) {
         (true, 2) => "both".to_owned(),

@@ -84,7 +84,7 @@ impl Publish {
             // Before it is watched: nodes that read the tree are not.
             store_tree(&mut session, &to).await?;
         }
-        finish(common, &mut session, Outcome { doing, made, pending, patterns, how: self.how }).await
+        finish(common, &mut session, Ended { doing, made, pending, patterns, how: self.how }).await
     }
 }
 
@@ -185,7 +185,7 @@ async fn store_tree(session: &mut Session, to: &Path) -> Result<(), Failure> {
     let doing = format!("could not write the tree to `{}`", to.display());
     let contents = operate::publish::tree::tree(session, clock::now(), planning::progress("sealing:")).await;
     let contents = contents.during(&doing)?;
-    let files = wire::tree::files(&session.known, &contents).during(&doing)?;
+    let files = wire::tree::files(&session.known, &contents).map_err(|why| Failure::new(&doing, &why))?;
     let ours = |folder: &Path| {
         let index = ground::file::read(&folder.join(wire::tree::INDEX)).ok();
         index.is_some_and(|bytes| serde_json::from_slice::<wire::tree::TreeIndex>(&bytes).is_ok())
@@ -196,7 +196,7 @@ async fn store_tree(session: &mut Session, to: &Path) -> Result<(), Failure> {
 }
 
 /// What was made, before it is watched.
-pub struct Outcome<'a> {
+pub struct Ended<'a> {
     pub doing: &'a str,
     pub made: Publication,
     pub pending: Left,
@@ -228,8 +228,8 @@ struct Told {
 }
 
 /// Watches if there is something to watch, prints, and ends as it went.
-pub async fn finish(common: &Common, session: &mut Session, outcome: Outcome<'_>) -> Result<(), Failure> {
-    let Outcome { doing, made: Publication { head, prepared }, pending, patterns, how } = outcome;
+pub async fn finish(common: &Common, session: &mut Session, outcome: Ended<'_>) -> Result<(), Failure> {
+    let Ended { doing, made: Publication { head, prepared }, pending, patterns, how } = outcome;
     let head = head.what;
     let served = session.is_served();
     let watched = pending.waiting().is_none() && !how.no_wait && served;

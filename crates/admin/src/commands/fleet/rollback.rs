@@ -5,7 +5,7 @@ use operate::publish::run;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::fleet::publish::{How, Outcome, Person, finish};
+use crate::commands::fleet::publish::{Ended, How, Person, finish};
 use crate::home::{Common, During};
 use crate::planning;
 use crate::waiting::{Consent, leave};
@@ -41,7 +41,7 @@ impl Rollback {
         let made = run::go_back(&mut session, &keys, self.to, &mut person).await;
         let made = made.map_err(|why| why.told(doing))?;
         let pending = leave(common, doing, &session.known, &made.head)?;
-        finish(common, &mut session, Outcome { doing, made, pending, patterns: Vec::new(), how: self.how }).await
+        finish(common, &mut session, Ended { doing, made, pending, patterns: Vec::new(), how: self.how }).await
     }
 
     /// Nothing is signed.

@@ -22,7 +22,7 @@ pub enum MandateCommand {
     /// List what each gateway may do
     List(List),
     /// Change what a gateway may do
-    Change(Change),
+    Change(ChangeMandate),
 }
 
 impl MandateCommand {
@@ -89,7 +89,7 @@ impl List {
   freehold mandate change gw-1 --name 'web-*' --name gw-1      it may issue for these names only
 
 What it issued for other names is refused from then on.")]
-pub struct Change {
+pub struct ChangeMandate {
     /// The gateway's node name
     #[arg(value_name = "GATEWAY")]
     node: NodeName,
@@ -114,7 +114,7 @@ struct Changed {
     pending: Left,
 }
 
-impl Change {
+impl ChangeMandate {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not change the mandate of `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;

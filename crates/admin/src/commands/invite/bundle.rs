@@ -29,7 +29,7 @@ pub enum BundleCommand {
     /// Make an encrypted file with which one machine joins, once
     Issue(Issue),
     /// Sign the request that a machine made with `freehold-node csr`
-    Sign(Sign),
+    Sign(SignRequest),
 }
 
 impl BundleCommand {
@@ -188,7 +188,7 @@ async fn make(
   freehold-node join --bundle web-1.bundle                    on the machine
 
 Compare the node key with what the machine printed. The bundle holds no secret: it is of use to that machine alone.")]
-pub struct Sign {
+pub struct SignRequest {
     /// The machine's request
     request: PathBuf,
     /// Where to write the bundle
@@ -204,7 +204,7 @@ pub struct Sign {
     bounds: Bounds,
 }
 
-impl Sign {
+impl SignRequest {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not sign `{}`", self.request.display());
         check_free(&self.out, &doing)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ground::clock;
 use ground::file::{self, FileAccess};
-use operate::invite::landing::Landing as Page;
+use operate::invite::landing::Landing;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -17,7 +17,7 @@ use crate::home::Common;
   freehold landing --out public --contact 'Ask Ann: ann@harbor.example, or room 12'
 
 Writes one file, index.html, without scripts and without anything from elsewhere. It holds nothing secret.")]
-pub struct Landing {
+pub struct LandingCommand {
     /// The folder to write into; it is made if it is not there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -33,11 +33,11 @@ struct Told {
     org_id: String,
 }
 
-impl Landing {
+impl LandingCommand {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not write the page";
         let session = common.session(doing).await?;
-        let page = Page::of(&session.known, &session.survey.addresses, self.contact, clock::now());
+        let page = Landing::of(&session.known, &session.survey.addresses, self.contact, clock::now());
         let path = self.out.join("index.html");
         let write = |why: &(dyn std::error::Error + 'static)| Failure::new(doing, why);
         std::fs::create_dir_all(&self.out).map_err(|why| write(&why))?;

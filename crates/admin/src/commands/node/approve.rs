@@ -7,7 +7,7 @@ use ground::clock;
 use ground::plain::plain;
 use identity::principal::NodeName;
 use operate::key::SignerKeys;
-use operate::node::meant::{Meant, Search, Unmeant, find};
+use operate::node::candidate::{Candidate, NoCandidate, Search, find};
 use operate::node::waiting::{CutOff, Unclear, WaitingClaim, cut_off, decide, draft_listing, list, pick, speaker};
 use operate::session::Session;
 use org::invite::approve::Verdict;
@@ -223,25 +223,25 @@ impl Approve {
         let own = speaker(&session, &keys).during(&doing)?;
         let Search { found, odd } = find(&mut session, &said, self.key.as_deref()).await.during(&doing)?;
         warn(&odd);
-        let meant = found.map_err(|why| match why {
-            Unmeant::Unclear(why) => unclear(&doing, &why),
-            Unmeant::Rivals(several) => rivals(&doing, &several),
+        let candidate = found.map_err(|why| match why {
+            NoCandidate::Unclear(why) => unclear(&doing, &why),
+            NoCandidate::Rivals(several) => rivals(&doing, &several),
         })?;
-        self.show(common, &doing, &meant)?;
-        if meant.yes().contains(&own) {
+        self.show(common, &doing, &candidate)?;
+        if candidate.yes().contains(&own) {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
         }
-        let claim = match &meant {
-            Meant::Waits { claim, .. } => claim,
-            Meant::Cut(cut) => return self.list(common, session, &keys, cut, &doing).await,
+        let claim = match &candidate {
+            Candidate::Waits { claim, .. } => claim,
+            Candidate::Cut(cut) => return self.list(common, session, &keys, cut, &doing).await,
         };
         confirm(self.yes, &doing, "Are these the words that the machine shows? Then it is let in.")?;
-        decide(&mut session, &keys, meant.about(), Verdict::Approve).await.during(&doing)?;
-        let (yes, needs) = (meant.yes().iter().chain([&own]), usize::from(claim.invite.approvers));
+        decide(&mut session, &keys, candidate.about(), Verdict::Approve).await.during(&doing)?;
+        let (yes, needs) = (candidate.yes().iter().chain([&own]), usize::from(claim.invite.approvers));
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
         let told = Decided {
-            name: meant.name().to_string(),
-            about: meant.about().to_string(),
+            name: candidate.name().to_string(),
+            about: candidate.about().to_string(),
             words: Some(claim.words.to_string()),
             verdict: "approve",
             done: approved_by.len() >= needs,
@@ -282,19 +282,19 @@ impl Approve {
     }
 
     /// To the person who decides, who must be there if it was not compared already.
-    fn show(&self, common: &Common, doing: &str, meant: &Meant) -> Result<(), Failure> {
-        let certain = match meant {
-            Meant::Waits { certain, .. } => *certain,
-            Meant::Cut(_) => true,
+    fn show(&self, common: &Common, doing: &str, candidate: &Candidate) -> Result<(), Failure> {
+        let certain = match candidate {
+            Candidate::Waits { certain, .. } => *certain,
+            Candidate::Cut(_) => true,
         };
         if self.yes && !certain {
             let why = "this takes all seven words, as the machine shows them, or your own look at them";
             return Err(Failure::usage(doing, why).hint("leave --yes away, or give the words"));
         }
         if !common.json {
-            eprintln!("{}", meant_in_words(meant));
+            eprintln!("{}", candidate_in_words(candidate));
         }
-        if matches!(meant, Meant::Waits { .. }) && !self.yes && !std::io::stdin().is_terminal() {
+        if matches!(candidate, Candidate::Waits { .. }) && !self.yes && !std::io::stdin().is_terminal() {
             let why = "somebody must compare the words, and there is no terminal to ask at";
             return Err(Failure::usage(doing, why).hint("give all seven words, as the machine shows them, and --yes"));
         }
@@ -361,10 +361,10 @@ fn rivals(doing: &str, several: &[CutOff]) -> Failure {
     Failure::refused(doing, why).hint("say which: --key and the first 8 digits of its node key")
 }
 
-fn meant_in_words(meant: &Meant) -> String {
-    match meant {
-        Meant::Waits { claim, .. } => in_words(claim),
-        Meant::Cut(cut) => cut_in_words(cut),
+fn candidate_in_words(candidate: &Candidate) -> String {
+    match candidate {
+        Candidate::Waits { claim, .. } => in_words(claim),
+        Candidate::Cut(cut) => cut_in_words(cut),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::waiting::NeedTold;
 What is shown is read from the bytes that are signed, never from what somebody wrote beside them. Whom a head lists is held
 against this home's own copy of the ledger; where that says otherwise, or cannot tell, nothing is signed. Nothing is sent; no
 gateway is asked: `freehold node list` brings the copy up to date.")]
-pub struct Sign {
+pub struct SignPending {
     /// What waits for signatures
     #[arg(required_unless_present = "over")]
     file: Option<PathBuf>,
@@ -69,7 +69,7 @@ struct Told {
     complete: bool,
 }
 
-impl Sign {
+impl SignPending {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         match &self.file {
             Some(file) => self.sign(common, file),

@@ -122,7 +122,7 @@ fn tell(common: &Common, status: Option<KeyAgentStatus>) {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   freehold lock")]
-pub struct Lock {}
+pub struct LockCommand {}
 
 #[derive(Serialize)]
 struct LockTold {
@@ -130,7 +130,7 @@ struct LockTold {
     was_unlocked: bool,
 }
 
-impl Lock {
+impl LockCommand {
     pub fn run(common: &Common) -> Result<(), Failure> {
         let doing = "could not lock";
         let place = AgentPlace::of_user().map_err(|why| Failure::new(doing, &why).hint(WHERE))?;
@@ -144,9 +144,9 @@ impl Lock {
 }
 
 #[derive(Debug, Args)]
-pub struct Agent {}
+pub struct AgentCommand {}
 
-impl Agent {
+impl AgentCommand {
     pub async fn run(self) -> Result<(), Failure> {
         let doing = "could not hold keys";
         // Not of the terminal's session: it ends with its time, not with the terminal.

@@ -5,7 +5,7 @@ use identity::bundle::Domain;
 use identity::head::Grace;
 use identity::id::Fingerprint;
 use operate::session::Made;
-use operate::trust::step::Turned;
+use operate::trust::step::StepOutcome;
 use serde::Serialize;
 use terminal::failure::Failure;
 use wire::known::Known;
@@ -56,7 +56,7 @@ pub struct TurnTold {
 
 impl TurnTold {
     /// What a turn made, or what it left for the others to sign.
-    pub fn of(common: &Common, known: &Known, made: &Made<Turned>, doing: &str) -> Result<Self, Failure> {
+    pub fn of(common: &Common, known: &Known, made: &Made<StepOutcome>, doing: &str) -> Result<Self, Failure> {
         let turned = &made.what;
         Ok(Self {
             domain: turned.domain.word(),

@@ -3,7 +3,7 @@
 use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::time::Seconds;
-use operate::trust::step::{self, Turned};
+use operate::trust::step::{self, StepOutcome};
 use terminal::failure::Failure;
 use terminal::show::show;
 
@@ -44,7 +44,7 @@ impl Rollback {
     }
 }
 
-pub fn in_words(turned: &Turned) -> String {
+pub fn in_words(turned: &StepOutcome) -> String {
     let reverts = turned.reverts.unwrap_or_default();
     let gone = match turned.grace {
         Some(grace) => format!("version {reverts} is trusted beside it until {}", grace.until),

@@ -72,29 +72,31 @@ pub(crate) async fn draw(gateway: &Gateway, domain: Domain) -> Result<ControlAns
 /// Longer than any certificate or request of ours.
 const LONGEST: usize = 8 << 10;
 
-impl Transaction<'_> {
-    /// Takes what another gateway knows of issuing keys. The newest word of each counts, and of itself its last.
-    pub fn merge_issuers(&mut self, peer: &NodeName, told: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
-        let Some(head) = self.state.head().map(|record| record.head.clone()) else { return Ok(()) };
-        let org = self.state.org;
-        let kept = self.keep(|tx| tx.ledger.issuers())?;
-        let kept: Vec<Issuers> = kept.iter().filter_map(|envelope| envelope.peek(Some(org)).ok()).collect();
-        for envelope in told.iter().take(head.mandates.len()) {
-            let Some(said) = open(org, &head, envelope, now) else { continue };
-            let parts = [&said.identity, &said.endpoint, &said.spare_identity, &said.spare_endpoint];
-            let is_own = self.voice.gateway == said.gateway;
-            let fits = !is_own && said.at <= now + Seconds::HOUR && parts.iter().all(|part| part.0.len() <= LONGEST);
-            let before = kept.iter().find(|known| known.gateway == said.gateway);
-            // A clock that was put back must not hold up a gateway's own word.
-            let newer =
-                before.is_none_or(|before| before.at < said.at || (said.gateway == *peer && before.at != said.at));
-            if fits && newer {
-                let envelope = envelope.clone();
-                self.keep(|tx| tx.ledger.keep_issuers(&said.gateway, said.at, &envelope))?;
-            }
+/// Takes what another gateway knows of issuing keys. The newest word of each counts, and of itself its last.
+pub(crate) fn merge_issuers(
+    tx: &mut Transaction<'_>,
+    peer: &NodeName,
+    told: &[Envelope],
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    let Some(head) = tx.state.head().map(|record| record.head.clone()) else { return Ok(()) };
+    let org = tx.state.org;
+    let kept = tx.keep(|tx| tx.ledger.issuers())?;
+    let kept: Vec<Issuers> = kept.iter().filter_map(|envelope| envelope.peek(Some(org)).ok()).collect();
+    for envelope in told.iter().take(head.mandates.len()) {
+        let Some(said) = open(org, &head, envelope, now) else { continue };
+        let parts = [&said.identity, &said.endpoint, &said.spare_identity, &said.spare_endpoint];
+        let is_own = tx.voice.gateway == said.gateway;
+        let fits = !is_own && said.at <= now + Seconds::HOUR && parts.iter().all(|part| part.0.len() <= LONGEST);
+        let before = kept.iter().find(|known| known.gateway == said.gateway);
+        // A clock that was put back must not hold up a gateway's own word.
+        let newer = before.is_none_or(|before| before.at < said.at || (said.gateway == *peer && before.at != said.at));
+        if fits && newer {
+            let envelope = envelope.clone();
+            tx.keep(|tx| tx.ledger.keep_issuers(&said.gateway, said.at, &envelope))?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// This gateway's own, in its own voice.

@@ -4,6 +4,7 @@ use identity::principal::{NodeName, Principal, PrincipalKind};
 use identity::time::Timestamp;
 use manifest::stored::Caller;
 use manifest::table::Table;
+use org::audit::hindsight::believed;
 use org::state::State;
 use serde::Serialize;
 
@@ -120,7 +121,7 @@ impl Then<'_> {
     fn believed(&mut self, nodes: &[&NodeName]) -> Vec<NodeName> {
         let mut good = Vec::new();
         for node in nodes {
-            match self.state.believed(node, self.at) {
+            match believed(self.state, node, self.at) {
                 Ok(()) => good.push((*node).clone()),
                 Err(why) => self.against.push(why.to_string()),
             }

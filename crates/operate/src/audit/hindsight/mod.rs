@@ -16,7 +16,7 @@ use judge::{Judgement, WayIn, judge};
 use manifest::stored::BadManifest;
 use manifest::table::Table;
 use org::audit;
-use org::audit::hindsight::Past;
+use org::audit::hindsight::{Past, signers_of};
 use org::ledger::fold::Leaves;
 use org::ledger::heads::KnownHead;
 use org::ledger::replica::carried;
@@ -296,7 +296,7 @@ fn deeds(past: &Past, at: Timestamp) -> Vec<String> {
 fn head_told(then: &State, past: &Past, at: Timestamp) -> Option<HeadTold> {
     let record = then.head()?;
     let told = |signer: &Signer| SignerTold { name: signer.name.clone(), key: signer.key };
-    let (set, signed) = then.signers_of(KnownHead::Whole(record)).unzip();
+    let (set, signed) = signers_of(then, KnownHead::Whole(record)).unzip();
     let brought = past.brought(record.digest);
     let head = &record.head;
     Some(HeadTold {

@@ -61,7 +61,7 @@ impl TokenError {
 /// A token's key, as it lies in the operator's folder: `signers/NAME.token`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TokenFile {
+pub(crate) struct TokenFile {
     pub schema: u32,
     pub uri: TokenUri,
     pub key: PublicKey,

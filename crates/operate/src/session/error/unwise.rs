@@ -87,7 +87,7 @@ pub enum Unwise {
     #[error("{0}")]
     NotCertified(BadCertificate),
     #[error("somebody turned trust meanwhile: look again")]
-    TurnedMeanwhile,
+    TrustChangedMeanwhile,
     #[error("several ids begin with {}", .0.join(", "))]
     SeveralIds(Vec<String>),
     #[error("nothing that would break is called {}", .0.join(", "))]

@@ -14,7 +14,7 @@ use super::{ReplacePlan, replace_plan};
 use crate::key::SignerKeys;
 use crate::session::{Desk, OperateError, Session};
 use crate::trust::dependents::{Break, Outcome, Scene, look};
-use crate::trust::step::Turned;
+use crate::trust::step::StepOutcome;
 use crate::trust::stolen::{self, Spares};
 
 /// What more it takes to put another root in the place of a stolen one.
@@ -33,7 +33,7 @@ pub trait Rescuer: Attendant<Stop: From<NotDrawn>> {
     /// Drawn for this head, and long ago: something that waits may name it.
     fn drawn_before(&mut self, spare: &OldSpare);
 
-    fn replaced(&mut self, turned: &Turned, spares: &Spares, waits: bool);
+    fn replaced(&mut self, turned: &StepOutcome, spares: &Spares, waits: bool);
 }
 
 /// What would come of it.

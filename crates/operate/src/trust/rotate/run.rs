@@ -21,7 +21,7 @@ use crate::trust::dependents::{self, look};
 use crate::trust::issuers;
 use crate::trust::retire::{RetireWish, retire};
 use crate::trust::stage::{finished, stage};
-use crate::trust::step::{self, LeftBehind, Turned};
+use crate::trust::step::{self, LeftBehind, StepOutcome};
 
 /// So long until the next look.
 const LOOK: Duration = Duration::from_millis(500);
@@ -98,7 +98,7 @@ pub enum News {
     Done {
         active: u64,
     },
-    Back(Turned),
+    Back(StepOutcome),
     /// Nobody hears of it now.
     Unserved,
 }

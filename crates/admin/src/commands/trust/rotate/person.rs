@@ -17,7 +17,7 @@ use operate::trust::rotate::HowFar;
 use operate::trust::rotate::replace::{Rescuer, Threat};
 use operate::trust::rotate::run::{Attendant, News};
 use operate::trust::rotate::spares::{NotDrawn, OldSpare};
-use operate::trust::step::Turned;
+use operate::trust::step::StepOutcome;
 use operate::trust::stolen::Spares;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
@@ -207,7 +207,7 @@ impl Rescuer for Person<'_> {
         self.say(&old(spare, "has drawn it for this head already, and something that waits may name it"));
     }
 
-    fn replaced(&mut self, turned: &Turned, spares: &Spares, waits: bool) {
+    fn replaced(&mut self, turned: &StepOutcome, spares: &Spares, waits: bool) {
         self.say(&format!(
             "version {} of `{}` is in use (head {}); all others are trusted no more, and their roots never again",
             turned.version,

@@ -6,12 +6,12 @@ use ground::file::{self, FileAccess};
 use identity::id::{Digest, OrgId};
 use identity::principal::{Address, NodeName, OrgName};
 use identity::time::Timestamp;
-use org::invite::code::InviteCode;
+use org::invite::code::{BadCode, InviteCode};
 use org::invite::words::Words;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::store::scope::{Scope, ScopeError};
+use crate::store::scope::{Scope, ScopeError, Unsound};
 
 /// What is known of a machine that waits, without the code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,13 +53,13 @@ impl Scope {
         if !path.exists() {
             return Ok(None);
         }
-        let damaged = |why: String| ScopeError::Damaged { path: path.clone(), why };
+        let damaged = |why| ScopeError::Damaged { path: path.clone(), why };
         let bytes = file::read_secret(&path)?;
-        let read: WaitingFile = serde_json::from_slice(&bytes).map_err(|why| damaged(why.to_string()))?;
+        let read: WaitingFile = serde_json::from_slice(&bytes).map_err(|why| damaged(why.into()))?;
         if read.schema != 1 {
-            return Err(damaged("a newer program wrote it".to_owned()));
+            return Err(damaged(Unsound::Newer));
         }
-        let code = read.code.parse().map_err(|why: org::invite::code::BadCode| damaged(why.to_string()))?;
+        let code = read.code.parse().map_err(|why: BadCode| damaged(why.into()))?;
         Ok(Some((read.waiting.clone(), code)))
     }
 
@@ -67,7 +67,7 @@ impl Scope {
         let path = self.waiting_file();
         let file = WaitingFile { schema: 1, waiting: waiting.clone(), code: code.encode().to_string() };
         let json = serde_json::to_vec_pretty(&file).map(Zeroizing::new);
-        let json = json.map_err(|why| ScopeError::Damaged { path: path.clone(), why: why.to_string() })?;
+        let json = json.map_err(|why| ScopeError::Damaged { path: path.clone(), why: why.into() })?;
         Ok(file::write(&path, &json, FileAccess::Private)?)
     }
 

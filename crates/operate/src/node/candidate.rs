@@ -8,14 +8,14 @@ use crate::session::{Result, Session};
 
 /// Who it is.
 #[derive(Debug)]
-pub enum Meant {
+pub enum Candidate {
     /// A machine that waits; was it said by all seven words, or the whole digest?
     Waits { claim: Box<WaitingClaim>, certain: bool },
     /// A member that waits is listed by the next head, which the threshold signs.
     Cut(Box<CutOff>),
 }
 
-impl Meant {
+impl Candidate {
     /// What a yes is about.
     pub const fn about(&self) -> Digest {
         match self {
@@ -42,7 +42,7 @@ impl Meant {
 
 /// Why nobody can be meant, or too many.
 #[derive(Debug)]
-pub enum Unmeant {
+pub enum NoCandidate {
     Unclear(Unclear),
     /// Members of that name that were cut off: none, or several.
     Rivals(Vec<CutOff>),
@@ -51,7 +51,7 @@ pub enum Unmeant {
 /// Who was found, and, in words, what the gateway showed that does not hold.
 #[derive(Debug)]
 pub struct Search {
-    pub found: std::result::Result<Meant, Unmeant>,
+    pub found: std::result::Result<Candidate, NoCandidate>,
     pub odd: Vec<String>,
 }
 
@@ -60,12 +60,12 @@ pub async fn find(session: &mut Session, said: &str, key: Option<&str>) -> Resul
     let (mut waiting, odd) = waiting::all(session).await?;
     waiting.retain(|one| key.is_none_or(|key| waiting::begins(&one.claim.node_key, key)));
     let found = match (waiting::pick(&waiting, said), said.parse::<NodeName>()) {
-        (Ok((claim, certain)), _) => Ok(Meant::Waits { claim: Box::new(claim), certain }),
+        (Ok((claim, certain)), _) => Ok(Candidate::Waits { claim: Box::new(claim), certain }),
         (Err(Unclear::Nobody), Ok(name)) => {
             let cut = waiting::choose(waiting::cut_off(session).await?, &name, key);
-            cut.map(|cut| Meant::Cut(Box::new(cut))).map_err(Unmeant::Rivals)
+            cut.map(|cut| Candidate::Cut(Box::new(cut))).map_err(NoCandidate::Rivals)
         }
-        (Err(why), _) => Err(Unmeant::Unclear(why)),
+        (Err(why), _) => Err(NoCandidate::Unclear(why)),
     };
     Ok(Search { found, odd })
 }
