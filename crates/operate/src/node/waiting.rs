@@ -10,7 +10,7 @@ use identity::key::PublicKey;
 use identity::principal::{NodeName, SignerName};
 use identity::time::Timestamp;
 use org::invite::admission::{Claim, Facts};
-use org::invite::approve::{Decision, Verdict};
+use org::invite::approve::Decision;
 use org::invite::words::{self, Words};
 use org::invite::{Approval, Invite};
 use org::ledger::draft::Wish;
@@ -35,8 +35,9 @@ pub struct WaitingClaim {
     pub source: IpAddr,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
-    /// Signers of today who said yes.
+    /// Signers of today who said yes, and until when that counts.
     pub yes: Vec<SignerName>,
+    pub yes_until: Option<Timestamp>,
 }
 
 /// A member whose admission does not count any more, because its invite or its gateway was taken back.
@@ -169,7 +170,7 @@ fn check_waiting(known: &Known, view: &WaitingView) -> Result<(WaitingClaim, Opt
     let facts = facts.map(|facts| facts.ok().filter(|facts| facts.claim == digest && facts.is_plain()));
     let doubt = matches!(facts, Some(None))
         .then(|| format!("what the gateway shows as the facts of `{}` is not what that machine signed", claim.name));
-    let yes = view.approval.as_ref().map(|said| voices(known, said, digest)).unwrap_or_default();
+    let (yes, yes_until) = view.approval.as_ref().and_then(|said| voices(known, said, digest)).unzip();
     let waiting = WaitingClaim {
         digest,
         words: Words::of(digest),
@@ -177,18 +178,18 @@ fn check_waiting(known: &Known, view: &WaitingView) -> Result<(WaitingClaim, Opt
         source: view.source,
         first_seen: view.first_seen,
         last_seen: view.last_seen,
-        yes,
+        yes: yes.unwrap_or_default(),
+        yes_until,
         invite,
         claim,
     };
     Ok((waiting, doubt))
 }
 
-/// Today's signers who said yes in this envelope.
-fn voices(known: &Known, said: &Envelope, about: Digest) -> Vec<SignerName> {
-    let yes = Decision { about, verdict: Verdict::Approve };
-    let is_yes = said.peek::<Decision>(Some(known.org())).ok() == Some(yes);
-    if is_yes { signed_by(&known.signers.quorum, said) } else { Vec::new() }
+/// Today's signers who said yes in this envelope, and until when.
+fn voices(known: &Known, said: &Envelope, about: Digest) -> Option<(Vec<SignerName>, Timestamp)> {
+    let word = said.peek::<Decision>(Some(known.org())).ok().filter(|word| word.is_yes_to(about, clock::now()))?;
+    Some((signed_by(&known.signers.quorum, said), word.until?)).filter(|(signers, _)| !signers.is_empty())
 }
 
 /// Every machine whose admission does not count, or that contests a name, in the order of names: by the ledger, folded here.
@@ -216,8 +217,20 @@ pub fn draft_listing(session: &Session, waits: &CutOff, now: Timestamp) -> Resul
     session.next_head(now, Aim::new(cause, Wish { list: vec![waits.admission], ..Wish::default() }), |_| {})
 }
 
-/// One signer's word about a claim, or about a waiver. Words add up in the ledger; a no stands.
-pub async fn decide(session: &mut Session, keys: &SignerKeys, about: Digest, verdict: Verdict) -> Result<()> {
-    session.say(keys, |session, _| session.seal(&Decision { about, verdict })).await?;
+/// One signer's yes to a claim. Whoever said it before said the same: words add up in the ledger.
+pub async fn approve(session: &mut Session, keys: &SignerKeys, one: &WaitingClaim) -> Result<()> {
+    let said = |now| {
+        let own = Decision::yes(one.digest, &one.invite, now);
+        let same = Decision { until: one.yes_until, ..own.clone() };
+        if same.is_yes_to(one.digest, now) { same } else { own }
+    };
+    session.say(keys, |session, now| session.seal(&said(now))).await?;
+    Ok(())
+}
+
+/// One signer's no to a claim or to a waiver, which could let somebody in until then. It stands.
+pub async fn deny(session: &mut Session, keys: &SignerKeys, about: Digest, ends: Timestamp) -> Result<()> {
+    let span = |session: &Session| session.known.head.head.fresh_until.since(session.known.head.head.issued_at);
+    session.say(keys, |session, _| session.seal(&Decision::no(about, ends, span(session)))).await?;
     Ok(())
 }

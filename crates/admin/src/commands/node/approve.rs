@@ -5,14 +5,12 @@ use std::io::IsTerminal as _;
 use clap::Args;
 use ground::clock;
 use ground::plain::plain;
-use identity::id::Digest;
-use identity::principal::{NodeName, SignerName};
+use identity::principal::NodeName;
+use operate::key::SignerKeys;
 use operate::node::waiting::{
-    CutOff, Unclear, WaitingClaim, begins, choose, cut_off, decide, draft_listing, list, pick, speaker,
+    CutOff, Unclear, WaitingClaim, approve, begins, choose, cut_off, deny, draft_listing, list, pick, speaker,
 };
 use operate::session::Session;
-use org::invite::approve::Verdict;
-use org::invite::words::Words;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
@@ -76,6 +74,8 @@ struct Told<'a> {
     last_seen: String,
     until: String,
     approved_by: Vec<String>,
+    /// So long what they said waits for the machine.
+    approved_until: Option<String>,
     approvers: u8,
 }
 
@@ -99,6 +99,7 @@ impl<'a> Told<'a> {
             last_seen: one.last_seen.to_string(),
             until: one.invite.expires_at.to_string(),
             approved_by: one.yes.iter().map(ToString::to_string).collect(),
+            approved_until: one.yes_until.map(|until| until.to_string()),
             approvers: one.invite.approvers,
         }
     }
@@ -135,6 +136,7 @@ impl List {
 
 fn row(one: &WaitingClaim) -> Vec<String> {
     let label = if one.invite.label.is_empty() { one.invite.id.to_string() } else { one.invite.label.clone() };
+    let until = one.yes_until.map(|until| format!(", until {until}")).unwrap_or_default();
     vec![
         one.claim.name.to_string(),
         one.words.to_string(),
@@ -145,8 +147,8 @@ fn row(one: &WaitingClaim) -> Vec<String> {
         one.invite.expires_at.to_string(),
         match (one.yes.len(), usize::from(one.invite.approvers)) {
             (0, _) => String::new(),
-            (yes, needs) if yes >= needs => "approved; it has not come back yet".to_owned(),
-            (yes, needs) => format!("{yes} of {needs} approve"),
+            (yes, needs) if yes >= needs => format!("approved; it has not come back yet{until}"),
+            (yes, needs) => format!("{yes} of {needs} approve{until}"),
         },
     ]
 }
@@ -217,16 +219,11 @@ struct Listed {
     pending: waiting::Left,
 }
 
-/// What a yes would be about, and who has said it before.
-struct Asked {
-    about: Digest,
+/// What a yes would be about.
+enum Asked {
+    Claim(Box<WaitingClaim>),
     /// A member that waits is listed by the next head, which the threshold signs.
-    cut: Option<CutOff>,
-    name: NodeName,
-    words: Option<Words>,
-    yes: Vec<SignerName>,
-    needs: usize,
-    question: &'static str,
+    Cut(CutOff),
 }
 
 impl Approve {
@@ -234,30 +231,22 @@ impl Approve {
         let said = self.claim.join(" ");
         let doing = format!("could not approve `{said}`");
         let (mut session, keys) = common.signing_session(&doing).await?;
+        let one = match self.find(common, &mut session, &doing, &said).await? {
+            Asked::Claim(one) => one,
+            Asked::Cut(cut) => return self.list(common, &mut session, &keys, &cut).await,
+        };
         let own = speaker(&session, &keys).during(&doing)?;
-        let asked = self.find(common, &mut session, &doing, &said).await?;
-        if asked.yes.contains(&own) {
+        if one.yes.contains(&own) {
             return Err(Failure::refused(&doing, format!("`{own}` has approved it already")));
         }
-        if let Some(cut) = &asked.cut {
-            let consent = Consent { common, doing: &doing, yes: self.yes, question: asked.question };
-            let draft = |session: &Session, now| Ok(draft_listing(session, cut, now)?.roll);
-            let sign = async |session: &mut Session| list(session, &keys, cut).await;
-            let (head, pending) = consent.sign(&mut session, draft, sign).await?;
-            let listed = Listed { name: cut.name.to_string(), head: head.version, pending };
-            show(common.json, &listed, || {
-                waiting::told(listed.pending.waiting(), || format!("head {} lists `{}`", listed.head, listed.name))
-            });
-            return Ok(());
-        }
-        confirm(self.yes, &doing, asked.question)?;
-        decide(&mut session, &keys, asked.about, Verdict::Approve).await.during(&doing)?;
-        let (yes, needs) = (asked.yes.iter().chain([&own]), asked.needs);
+        confirm(self.yes, &doing, "Are these the words that the machine shows? Then it is let in.")?;
+        approve(&mut session, &keys, &one).await.during(&doing)?;
+        let (yes, needs) = (one.yes.iter().chain([&own]), usize::from(one.invite.approvers));
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
         let told = Decided {
-            name: asked.name.to_string(),
-            about: asked.about.to_string(),
-            words: asked.words.map(|words| words.to_string()),
+            name: one.claim.name.to_string(),
+            about: one.digest.to_string(),
+            words: Some(one.words.to_string()),
             verdict: "approve",
             done: approved_by.len() >= needs,
             approved_by,
@@ -272,6 +261,25 @@ impl Approve {
             }
             let (said, by) = (told.approved_by.len(), told.approved_by.join(", "));
             format!("`{}`: {said} of {needs} approve ({by}); another operator runs the same", told.name)
+        });
+        Ok(())
+    }
+
+    async fn list(
+        &self,
+        common: &Common,
+        session: &mut Session,
+        keys: &SignerKeys,
+        cut: &CutOff,
+    ) -> Result<(), Failure> {
+        let doing = format!("could not approve `{}`", cut.name);
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: "List it?" };
+        let draft = |session: &Session, now| Ok(draft_listing(session, cut, now)?.roll);
+        let sign = async |session: &mut Session| list(session, keys, cut).await;
+        let (head, pending) = consent.sign(session, draft, sign).await?;
+        let listed = Listed { name: cut.name.to_string(), head: head.version, pending };
+        show(common.json, &listed, || {
+            waiting::told(listed.pending.waiting(), || format!("head {} lists `{}`", listed.head, listed.name))
         });
         Ok(())
     }
@@ -296,22 +304,17 @@ impl Approve {
                         Failure::usage(doing, why).hint("give all seven words, as the machine shows them, and --yes")
                     );
                 }
-                let question = "Are these the words that the machine shows? Then it is let in.";
-                let (words, needs) = (Some(one.words), usize::from(one.invite.approvers));
-                Ok(Asked { about: one.digest, cut: None, name: one.claim.name, words, yes: one.yes, needs, question })
+                Ok(Asked::Claim(Box::new(one)))
             }
             Err(Unclear::Several(several)) => Err(unclear(doing, &several)),
             Err(Unclear::Nobody) => {
                 let name: NodeName = said.parse().map_err(|_| nobody(doing))?;
                 let cut = cut_off(session).await.during(doing)?;
                 let cut = choose(cut, &name, self.key.as_deref()).map_err(|several| rivals(doing, &several))?;
-                let needs = session.known.signers.quorum.threshold();
                 if !common.json {
                     eprintln!("{}", cut_in_words(&cut));
                 }
-                let (words, question) = (None, "List it?");
-                let (about, name, cut) = (cut.admission, cut.name.clone(), Some(cut));
-                Ok(Asked { about, cut, name, words, yes: Vec::new(), needs, question })
+                Ok(Asked::Cut(cut))
             }
         }
     }
@@ -332,7 +335,7 @@ impl Deny {
             eprintln!("{}", in_words(&one));
         }
         confirm(self.yes, &doing, "Turn this machine away?")?;
-        let decided = decide(&mut session, &keys, one.digest, Verdict::Deny).await;
+        let decided = deny(&mut session, &keys, one.digest, one.invite.expires_at).await;
         decided.during(&doing)?;
         let told = Decided {
             name: one.claim.name.to_string(),
@@ -412,7 +415,8 @@ fn in_words(one: &WaitingClaim) -> String {
         lines.push("           its invite ends within a minute".to_owned());
     }
     if let (Some(first), needs) = (one.yes.first(), one.invite.approvers) {
-        lines.push(format!("approved   by {first} and {} more, of {needs}", one.yes.len() - 1));
+        let until = one.yes_until.map(|until| format!(", until {until}")).unwrap_or_default();
+        lines.push(format!("approved   by {first} and {} more, of {needs}{until}", one.yes.len() - 1));
     }
     lines.push(format!("words      {}", one.words));
     plain(&lines.join("\n"))
