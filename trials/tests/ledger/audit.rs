@@ -130,7 +130,7 @@ fn what_does_not_count_is_a_line_and_a_number_and_no_failure() {
         let joiner = Joiner::new(&code, name);
         intruder.put(&intruder.says(joiner.let_in_by(&intruder.state())));
     }
-    let word = Decision { about: Digest([7; 32]), verdict: Verdict::Approve };
+    let word = Decision { about: Digest([7; 32]), verdict: Verdict::Approve, until: None };
     let envelope = Envelope::seal(Some(intruder.founding().id), &word).unwrap().signed(&intruder.voice()).unwrap();
     intruder.put(&intruder.says(Action::Take { envelope }));
     let _gateway = place.serve();

@@ -11,7 +11,7 @@ use identity::time::Timestamp;
 use org::enroll::{self, Attempt, EnrollOutcome};
 use org::invite::Invite;
 use org::invite::admission::{Claim, Facts};
-use org::invite::approve::{Decision, Verdict};
+use org::invite::approve::Decision;
 use org::invite::words::{self, Words};
 use org::ledger::draft::Wish;
 use org::state::grant::{KnownInvite, ProvenClaim};
@@ -35,8 +35,9 @@ pub struct WaitingClaim {
     pub source: IpAddr,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
-    /// Signers of today who said yes.
+    /// Signers of today who said yes, and until when that counts.
     pub yes: Vec<SignerName>,
+    pub yes_until: Option<Timestamp>,
 }
 
 /// A member whose admission does not count any more, because its invite or its gateway was taken back.
@@ -171,7 +172,8 @@ fn check_waiting(
     let facts = facts.map(|facts| facts.ok().filter(|facts| facts.claim == digest && facts.is_plain()));
     let doubt = matches!(facts, Some(None))
         .then(|| format!("what the gateway shows as the facts of `{}` is not what that machine signed", claim.name));
-    let said = state.objects.decisions.get(&digest).and_then(|words| words.get(&Verdict::Approve));
+    let mut said = state.yes_to(digest, clock::now());
+    let said = said.find_map(|said| Some((said, said.peek::<Decision>(Some(org)).ok()?.until?)));
     let waiting = WaitingClaim {
         digest,
         words: Words::of(digest),
@@ -179,7 +181,8 @@ fn check_waiting(
         source: view.source,
         first_seen: view.first_seen,
         last_seen: view.last_seen,
-        yes: said.map(|said| signed_by(&state.signer_set().quorum, said)).unwrap_or_default(),
+        yes: said.map(|(said, _)| signed_by(&state.signer_set().quorum, said)).unwrap_or_default(),
+        yes_until: said.map(|(_, until)| until),
         invite,
         claim,
     };
@@ -211,8 +214,20 @@ pub fn draft_listing(session: &Session, waits: &CutOff, now: Timestamp) -> Resul
     session.next_head(now, Aim::new(cause, Wish { list: vec![waits.admission], ..Wish::default() }), |_| {})
 }
 
-/// One signer's word about a claim, or about a waiver. Words add up in the ledger; a no stands.
-pub async fn decide(session: &mut Session, keys: &SignerKeys, about: Digest, verdict: Verdict) -> Result<()> {
-    session.say(keys, |session, _| session.seal(&Decision { about, verdict })).await?;
+/// One signer's yes to a claim. Whoever said it before said the same: words add up in the ledger.
+pub async fn approve(session: &mut Session, keys: &SignerKeys, one: &WaitingClaim) -> Result<()> {
+    let said = |now| {
+        let own = Decision::yes(one.digest, &one.invite, now);
+        let same = Decision { until: one.yes_until, ..own.clone() };
+        if same.is_yes_to(one.digest, now) { same } else { own }
+    };
+    session.say(keys, |session, now| session.seal(&said(now))).await?;
+    Ok(())
+}
+
+/// One signer's no to a claim or to a waiver, which could let somebody in until then. It stands.
+pub async fn deny(session: &mut Session, keys: &SignerKeys, about: Digest, ends: Timestamp) -> Result<()> {
+    let span = |session: &Session| session.known.head.head.fresh_until.since(session.known.head.head.issued_at);
+    session.say(keys, |session, _| session.seal(&Decision::no(about, ends, span(session)))).await?;
     Ok(())
 }

@@ -97,7 +97,7 @@ impl State {
                 let consent: Consent = self.check_signed(object, 1)?;
                 self.check_known(consent.node_key, &consent.name)
             }
-            Decision::KIND => Ok(self.check_signed::<Decision>(object, 1).map(drop)?),
+            Decision::KIND => Ok(counts::<Decision>(object, &self.judged.ground).map(drop)?),
             BundleBody::KIND => Ok(self.check_signed::<BundleBody>(object, self.threshold()).map(drop)?),
             Release::KIND => Ok(self.check_signed::<Release>(object, self.threshold())?.check()?),
             other => Err(NotAccepted::Strange(other.to_owned())),

@@ -184,7 +184,8 @@ impl Play {
                 let Some(invite) = self.made[id].clone() else { return };
                 let about = self.org.claim((KEYS[key], NAMES[name]), &invite, None).digest();
                 let verdict = if yes { Word::Approve } else { Word::Deny };
-                let said = self.org.seal(&Decision { about, verdict }, by);
+                let until = Some(day(self.now + 4));
+                let said = self.org.seal(&Decision { about, verdict, until }, by);
                 self.sites[0].handed((GATES[0], self.now), &said.into());
                 self.look(0);
             }

@@ -244,7 +244,7 @@ fn signers_authority_is_not_for_joiners() {
 fn a_no_counts_also_where_nobody_need_say_yes() {
     let (org, mut site) = asked(|_| {});
     let signed = org.claim(("k1", "web"), &site.invite("i").envelope, None);
-    let no = Decision { about: signed.digest(), verdict: Word::Deny };
+    let no = Decision { about: signed.digest(), verdict: Word::Deny, until: Some(day(9)) };
     site.told(&org.seal(&no, &["ann"]), 1);
     let denied = site.ask((HERE, 1), &claims("k1", "i", "web"), signed.digest()).map(drop);
     assert_eq!(denied, Err(Refusal::Denied));
