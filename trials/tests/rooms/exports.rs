@@ -143,7 +143,15 @@ fn imports(text: &str, here: &[String]) -> Names {
         ["", "pub", "pub(crate)", "pub(super)"].contains(&before)
     });
     let named = lines.flat_map(|(at, word)| paths(text[at + word.len()..].split(';').next().unwrap(), here));
-    named.map(|named| (named.called, named.path)).collect()
+    let mut names = Names::new();
+    for Named { path, called } in named {
+        let kept = names.entry(called).or_insert_with(|| path.clone());
+        // A module and a function in it may be called alike: behind `::` it is the module.
+        if path.len() < kept.len() {
+            *kept = path;
+        }
+    }
+    names
 }
 
 /// The same path, from its crate on.
@@ -310,6 +318,8 @@ impl Other {\n    pub fn more(&self) -> Box<More> {\n    }\n}\npub struct More;\
     assert_eq!(reached("use a::high; fn f() { high::open(b\"\") }"), ["high::Why", "high::open", "low::Got"]);
     assert_eq!(reached("use a::{high::{Kept as K}};"), ["high::More", "low::Got", "low::Kept"]);
     assert_eq!(reached("fn f() { a::low::alone(); open(); low::Hidden }"), ["low::alone"]);
+    let alike = "use a::high; use a::high::high; fn f() { high::open(b\"\") }";
+    assert_eq!(reached(alike), ["high::Why", "high::open", "low::Got"]);
 }
 
 #[test]
