@@ -22,7 +22,7 @@ struct Complaint {
 }
 
 /// Looks at a folder and everything in it: for its owner alone, and readable to whoever asks.
-pub fn look(folder: &Path) -> Finding {
+pub(crate) fn look(folder: &Path) -> Finding {
     let meta = match fs::metadata(folder) {
         Ok(meta) => meta,
         Err(why) => return Finding::wrong(SUBJECT, cannot("look at", folder, &why), cure_for(&why, folder)),
@@ -115,7 +115,7 @@ fn cure_for(why: &io::Error, path: &Path) -> String {
 }
 
 /// Room on the file system of a folder.
-pub fn room(folder: &Path) -> Finding {
+pub(crate) fn room(folder: &Path) -> Finding {
     let subject = "disk";
     let stat = match rustix::fs::statvfs(folder) {
         Ok(stat) => stat,

@@ -1,6 +1,6 @@
 //! What a doctor looks at on a machine. Looks only, changes nothing.
 
-pub mod files;
+pub(crate) mod files;
 pub mod standing;
 pub mod reach;
 pub mod examination;

@@ -75,7 +75,7 @@ fn date_in(reply: &str) -> Option<Timestamp> {
 }
 
 /// What came of it, in a line.
-pub fn finding(gateway: &GatewayAddress, outcome: &Result<Seen, CallError>) -> Finding {
+pub(crate) fn finding(gateway: &GatewayAddress, outcome: &Result<Seen, CallError>) -> Finding {
     let address = &gateway.address;
     match outcome {
         Ok(seen) => {

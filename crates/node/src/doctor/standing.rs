@@ -35,7 +35,7 @@ pub struct Vouched {
 }
 
 /// The clock against the newest thing that was signed, and against a gateway's.
-pub fn clock(now: Timestamp, newest: Option<&Vouched>, gateways: Option<Timestamp>) -> Finding {
+pub(crate) fn clock(now: Timestamp, newest: Option<&Vouched>, gateways: Option<Timestamp>) -> Finding {
     let subject = "clock";
     let cure = "set it right and keep it so: timedatectl set-ntp true; then run this again";
     if let Some(Vouched { what, at }) = newest.filter(|newest| newest.at > now + LEEWAY) {
@@ -136,7 +136,7 @@ pub fn issuer(now: Timestamp, domain: Domain, until: Timestamp) -> Finding {
 }
 
 /// The gateway's HTTPS certificate, as it showed it just now. It is renewed at half of its seven days.
-pub fn endpoint(now: Timestamp, until: Timestamp) -> Finding {
+pub(crate) fn endpoint(now: Timestamp, until: Timestamp) -> Finding {
     let cure = "the gateway's log says why it is not renewed; if the mandate ended: freehold refresh";
     match left(now, until) {
         None => Finding::wrong("endpoint", format!("the gateway's certificate ended at {until}"), cure),

@@ -55,7 +55,7 @@ pub async fn find(session: &mut Session, name: &NodeName) -> Result<NodeView> {
 }
 
 /// Every machine that is a member.
-pub async fn members(session: &mut Session) -> Result<Vec<NodeView>> {
+pub(crate) async fn members(session: &mut Session) -> Result<Vec<NodeView>> {
     let mut nodes = all(session).await?;
     nodes.retain(|node| is_live(&session.known, node));
     Ok(nodes)

@@ -50,7 +50,7 @@ pub(crate) struct Read {
 
 /// Whoever holds it is the only command of this home that reads or writes the copy.
 #[derive(Debug)]
-pub struct Replica {
+pub(crate) struct Replica {
     pub state: State,
     pub ledger: Ledger,
     lock: Option<Lock>,
@@ -59,13 +59,13 @@ pub struct Replica {
 impl Replica {
     /// For who only looks: others may go on.
     #[must_use]
-    pub fn unlocked(mut self) -> Self {
+    pub(crate) fn unlocked(mut self) -> Self {
         self.lock = None;
         self
     }
 
     /// A copy that is damaged is made anew.
-    pub fn open(folder: &OperatorFolder, known: &Known) -> Result<Self, ReplicaError> {
+    pub(crate) fn open(folder: &OperatorFolder, known: &Known) -> Result<Self, ReplicaError> {
         Self::open_again(folder, known, None)
     }
 

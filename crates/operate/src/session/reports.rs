@@ -28,7 +28,7 @@ pub async fn reports_known(session: &mut Session) -> Result<Reports> {
 
 /// Reports that came after the one with this number, and the number to ask after next time. What does not hold is
 /// left out.
-pub async fn reports(session: &mut Session, after: u64) -> Result<(Reports, u64)> {
+pub(crate) async fn reports(session: &mut Session, after: u64) -> Result<(Reports, u64)> {
     let (mut all, mut last) = (Reports::new(), after);
     loop {
         let ControlAnswer::Reports { reports, last: seen, more } = session.ask(Call::Reports { after: last }).await?

@@ -34,7 +34,7 @@ pub struct Issuing<'a> {
 }
 
 /// What the gateways say of their issuing keys. Only what the voice of a mandate signed counts.
-pub async fn told(session: &mut Session) -> Result<Told> {
+pub(crate) async fn told(session: &mut Session) -> Result<Told> {
     let ControlAnswer::Issuers { issuers } = session.ask(Call::Issuers {}).await? else {
         return Err(DeskError::OtherAnswer.into());
     };

@@ -33,7 +33,7 @@ pub fn stage(lines: &[TrustLine], domain: Domain) -> Stage {
 
 /// When the last rotation of a domain came to its end, by the lines of its audit, if nothing was turned there since. It ends
 /// when the old root is retired, or was stolen and replaced.
-pub fn finished(lines: &[AuditLine]) -> Option<Timestamp> {
+pub(crate) fn finished(lines: &[AuditLine]) -> Option<Timestamp> {
     let mut turns = lines.iter().filter(|line| line.action.starts_with("bootstrap_trust.") && line.result == DONE);
     turns.next_back().filter(|line| line.action == "bootstrap_trust.retire").map(|line| line.at)
 }

@@ -114,7 +114,7 @@ fn head(
 
 /// Puts a new root in the place of all others, at once and for good. Mandates move to spare keys; the old issuing keys
 /// are revoked, since whoever has the root may have those. Whoever is left out keeps a mandate with a revoked key.
-pub async fn replace<T: InDomain>(
+pub(crate) async fn replace<T: InDomain>(
     session: &mut Session,
     keys: &SignerKeys,
     root: &Authority<T>,

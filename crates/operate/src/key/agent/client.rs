@@ -111,7 +111,7 @@ pub(crate) fn keys_held() -> Vec<AgentKey> {
 
 /// A key that the agent holds.
 #[derive(Debug)]
-pub struct AgentKey {
+pub(crate) struct AgentKey {
     place: AgentPlace,
     signer: SignerName,
     public: PublicKey,

@@ -8,13 +8,13 @@ use wire::control::SignedCall;
 /// What the asker says that it wants signed; the bytes must bear it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Purpose {
+pub(crate) enum Purpose {
     Envelope,
     Call,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotMeant {
+pub(crate) enum NotMeant {
     #[error("an agent signs objects of its org and operators' calls, and nothing else")]
     OtherBytes,
     #[error("this object belongs to another org than the key")]
@@ -23,7 +23,7 @@ pub enum NotMeant {
 
 impl Purpose {
     /// What the bytes are for, if an agent may sign such bytes at all.
-    pub fn of(message: &[u8]) -> Option<Self> {
+    pub(crate) fn of(message: &[u8]) -> Option<Self> {
         if SignedCall::is_message(message) {
             return Some(Self::Call);
         }
@@ -31,7 +31,7 @@ impl Purpose {
     }
 
     /// Whether a key of `org` may sign these bytes for this purpose.
-    pub fn check(self, org: OrgId, message: &[u8]) -> Result<(), NotMeant> {
+    pub(crate) fn check(self, org: OrgId, message: &[u8]) -> Result<(), NotMeant> {
         match self {
             Self::Call if SignedCall::is_message(message) => Ok(()),
             Self::Call => Err(NotMeant::OtherBytes),

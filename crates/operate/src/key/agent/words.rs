@@ -18,7 +18,7 @@ pub const LONGEST: Seconds = Seconds::HOUR.times(12);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum KeyAgentRequest {
+pub(crate) enum KeyAgentRequest {
     Status,
     /// Hold these keys for so long.
     Hold {
@@ -58,7 +58,7 @@ pub enum Material {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum KeyAgentAnswer {
+pub(crate) enum KeyAgentAnswer {
     Status(KeyAgentStatus),
     Signature(Bytes),
     Locked,

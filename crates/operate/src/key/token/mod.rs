@@ -86,14 +86,14 @@ impl<F: FnOnce(&str) -> Result<Passphrase, NoPassphrase>> AskPin for F {}
 
 /// A key on a token that is logged in, for as long as this lives.
 #[derive(Debug)]
-pub struct TokenKey {
+pub(crate) struct TokenKey {
     helper: Mutex<Helper>,
     public: PublicKey,
 }
 
 impl TokenKey {
     /// Logs in, and refuses a token whose key is not the expected one.
-    pub fn open(uri: &TokenUri, expected: PublicKey, ask_pin: impl AskPin) -> Result<Self, TokenError> {
+    pub(crate) fn open(uri: &TokenUri, expected: PublicKey, ask_pin: impl AskPin) -> Result<Self, TokenError> {
         let key = Self::reach(uri, ask_pin, false)?;
         if key.public == expected {
             return Ok(key);

@@ -245,7 +245,7 @@ pub fn bounded(lines: &[String]) -> Vec<String> {
 }
 
 /// Reads who is a member and what each said last. Who must be among them, with which key, is the ledger's word.
-pub async fn stances(session: &mut Session) -> Result<Stances> {
+pub(crate) async fn stances(session: &mut Session) -> Result<Stances> {
     session.folded().await?;
     let (members, read_at) = (members_seen(session).await?, clock::now());
     let (reports, after) = if session.is_alone() { Default::default() } else { reports(session, 0).await? };
@@ -258,7 +258,7 @@ pub async fn stances_known(session: &mut Session) -> Result<Option<Stances>> {
 }
 
 /// Reads what was said since.
-pub async fn hear(session: &mut Session, stances: &mut Stances) -> Result<()> {
+pub(crate) async fn hear(session: &mut Session, stances: &mut Stances) -> Result<()> {
     let now = clock::now();
     if now.since(stances.read_at) >= MEMBERS_ANEW || now < stances.read_at {
         session.look_again().await?;

@@ -26,7 +26,7 @@ const LATELY: Seconds = Seconds::DAY;
 
 /// How one run goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Course {
+pub(crate) struct Course {
     /// Only what is under way: nothing is begun.
     pub goes_on: bool,
     /// This run has made a step.
@@ -35,7 +35,7 @@ pub struct Course {
 
 /// What is to be done now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NextStep {
+pub(crate) enum NextStep {
     /// A new root is handed out beside the version in use.
     Publish { active: u64 },
     /// The version that is handed out is turned to, once every node has it.
@@ -51,7 +51,7 @@ pub enum NextStep {
 }
 
 /// The next step from wherever the head stands.
-pub fn next(stage: Stage, course: Course, now: Timestamp) -> NextStep {
+pub(crate) fn next(stage: Stage, course: Course, now: Timestamp) -> NextStep {
     match stage {
         Stage::Settled { active } if course.moved => NextStep::Done { active },
         Stage::Settled { .. } if course.goes_on => NextStep::NothingUnderWay,
@@ -64,7 +64,7 @@ pub fn next(stage: Stage, course: Course, now: Timestamp) -> NextStep {
 
 /// Whether another rotation is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beginning {
+pub(crate) enum Beginning {
     First,
     /// The last one finished then.
     Another(Timestamp),
@@ -73,7 +73,7 @@ pub enum Beginning {
 }
 
 /// By when the last rotation finished, if nothing was turned since; `sure` is whoever said that they mean it.
-pub fn beginning(finished: Option<Timestamp>, sure: bool, now: Timestamp) -> Beginning {
+pub(crate) fn beginning(finished: Option<Timestamp>, sure: bool, now: Timestamp) -> Beginning {
     match finished {
         None => Beginning::First,
         Some(at) if sure || at + LATELY <= now => Beginning::Another(at),
@@ -83,7 +83,7 @@ pub fn beginning(finished: Option<Timestamp>, sure: bool, now: Timestamp) -> Beg
 
 /// What every node must have before a rotation goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Awaited {
+pub(crate) enum Awaited {
     /// The version itself.
     Adoption { domain: Domain, version: u64, published_at: Timestamp },
     /// Certificates that lead to each of these roots.
@@ -100,7 +100,7 @@ pub struct HowFar {
 
 impl Awaited {
     /// Every member goes by the version.
-    pub async fn adoption<T: InDomain>(session: &mut Session, version: u64) -> Result<Self> {
+    pub(crate) async fn adoption<T: InDomain>(session: &mut Session, version: u64) -> Result<Self> {
         let versions = versions::all::<T>(session).await.and_then(Versions::trusted)?;
         let found = versions.iter().find(|it| it.line.version == version);
         let published_at = found.map_or_else(clock::now, |it| it.bundle.body().published_at);
@@ -108,7 +108,7 @@ impl Awaited {
     }
 
     /// Every SVID leads to the roots of the version. Endpoint certificates are the gateways' own business.
-    pub async fn reissue<T: InDomain>(session: &mut Session, version: u64) -> Result<Option<Self>> {
+    pub(crate) async fn reissue<T: InDomain>(session: &mut Session, version: u64) -> Result<Option<Self>> {
         if T::DOMAIN == Domain::Endpoint {
             return Ok(None);
         }
@@ -118,7 +118,7 @@ impl Awaited {
     }
 
     /// By what the nodes say. Whoever is left behind is not waited for.
-    pub fn how_far(&self, stances: &Stances, left: &BTreeSet<NodeName>, now: Timestamp) -> HowFar {
+    pub(crate) fn how_far(&self, stances: &Stances, left: &BTreeSet<NodeName>, now: Timestamp) -> HowFar {
         match self {
             Self::Adoption { domain, version, published_at } => {
                 let adoption = stances.adoption(*domain, *version, *published_at, now);
@@ -136,7 +136,7 @@ impl Awaited {
 
 /// What putting a new root in the place of a stolen one would come to.
 #[derive(Debug, Clone)]
-pub struct ReplacePlan {
+pub(crate) struct ReplacePlan {
     /// With the mandates as they would be.
     pub scene: Scene,
     pub step: TrustStep,
