@@ -37,8 +37,12 @@ fn strays(top: &Module) -> Vec<String> {
         let (open, own) = (declared(&module.text, false), declared(&module.text, true));
         // A type of its own may be called as another module's.
         let others = owners(&module.text).into_iter().filter(|name| open.contains(name) || !own.contains(name));
-        others.for_each(|name| places.entry(name).or_default().push(&module.path));
-        open.into_iter().for_each(|name| homes.entry(name).or_default().push(&module.path));
+        for name in others {
+            places.entry(name).or_default().push(&module.path);
+        }
+        for name in open {
+            homes.entry(name).or_default().push(&module.path);
+        }
     }
     let mut strays = Vec::new();
     for (name, places) in places {

@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 use ground::file::{self, FileAccess, FileError, Lock};
 use ground::random::{self, NoRandomness};
 use identity::bundle::{Bundle, Endpoint, Identity, Roots};
-use identity::certificate::{self, BadCertificate};
+use identity::certificate;
 use identity::envelope::Envelope;
 use identity::id::{InviteId, OrgId};
 use identity::key::{BadKey, P256Key};
 use identity::principal::{Address, NodeName, OrgName, Principal};
 use identity::time::Timestamp;
 use org::invite::admission::SealKey;
-use org::invite::code::BadCode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::known::{BadKnowledge, Known};
@@ -31,6 +30,9 @@ mod older;
 mod left;
 pub mod worth;
 pub mod waiting;
+mod unsound;
+
+pub use unsound::Unsound;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
@@ -56,33 +58,6 @@ pub enum ScopeError {
     NoRandomness(#[from] NoRandomness),
     #[error(transparent)]
     TrustPath(#[from] BadTrustPath),
-}
-
-/// Why a file of a scope says nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum Unsound {
-    #[error("{0}")]
-    Json(#[from] serde_json::Error),
-    #[error("{0}")]
-    Certificate(#[from] BadCertificate),
-    #[error("{0}")]
-    Code(#[from] BadCode),
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-    #[error("a newer program wrote it")]
-    Newer,
-    #[error("not 32 bytes")]
-    NotAKey,
-    #[error("empty")]
-    Empty,
-    #[error("it is missing")]
-    Missing,
-    #[error("no certificate is of the key beside it")]
-    OtherKey,
-    #[error("`{0}` has no scope")]
-    NoScope(NodeName),
-    #[error("no join has finished here")]
-    Unfinished,
 }
 
 /// A node's folder for one org.
