@@ -96,7 +96,6 @@ impl HomeDesk {
             | Call::Waiting { .. }
             | Call::Reports { .. }
             | Call::Observed { .. }
-            | Call::Entries { .. }
             | Call::Peers {} => Err(DeskError::NoGateway),
         }
     }
