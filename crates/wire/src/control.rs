@@ -59,10 +59,6 @@ pub enum Call {
     Recover {
         recovery: Envelope,
     },
-    /// A page of the ledger, in the order of arrival.
-    Entries {
-        after: u64,
-    },
     /// Entries that a replica with this frontier does not have.
     Beyond {
         frontier: Frontier,
@@ -161,10 +157,6 @@ pub enum ControlAnswer {
         /// By the digests of their node keys.
         nodes: BTreeMap<Digest, Observed>,
         next: Option<Digest>,
-    },
-    Entries {
-        entries: Vec<Envelope>,
-        next: Option<u64>,
     },
     Beyond {
         entries: Vec<Envelope>,

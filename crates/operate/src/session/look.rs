@@ -51,7 +51,7 @@ impl Session {
         self.compare().await
     }
 
-    pub(super) async fn survey_again(&mut self) -> Result<()> {
+    pub(crate) async fn survey_again(&mut self) -> Result<()> {
         self.survey = ask_survey(self.desk.as_mut(), &self.memory).await?;
         Ok(())
     }

@@ -85,6 +85,11 @@ impl Session {
         Ok(self.desk.ask(call).await?)
     }
 
+    /// What does not hold in the gateway's own file, where it is opened here.
+    pub(crate) async fn damage(&mut self) -> Result<Option<String>> {
+        Ok(self.desk.damage().await?)
+    }
+
     /// What is so of trust: as the head in force says, and whatever another head took away. The next head says it all.
     pub fn lines(&self) -> Vec<TrustLine> {
         self.fold.as_deref().map_or_else(|| self.head().trust.clone(), State::trust_lines)

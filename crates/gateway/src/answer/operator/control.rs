@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::{BadHead, Head};
 use identity::id::{Correlation, Digest, OrgId};
@@ -24,10 +25,7 @@ use crate::answer::{approve, recover};
 use crate::gateway::Gateway;
 use crate::write::transaction::Transaction;
 
-const ROWS_PER_PAGE: u32 = 1_000;
 const OBSERVED_PER_PAGE: usize = 2_000;
-/// Escaping can double it, and a reply is at most four times as long.
-const PAGE_BYTES: usize = 2 << 20;
 /// So long an operator waits until the other gateways have what was decided.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
 
@@ -65,7 +63,6 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<ControlAnswer, Refu
         }
         Call::Hand { entries } => hand(gateway, entries).await,
         Call::Beyond { frontier } => gateway.writer.run(move |tx| beyond(tx, &frontier)).await,
-        Call::Entries { after } => gateway.writer.run(move |tx| entries(tx, after)).await,
         Call::Missing { digests } => gateway.writer.run(move |tx| stage::missing(tx, &digests)).await,
         Call::Stage { blobs } => gateway.writer.run(move |tx| stage::blobs(tx, &blobs)).await,
         Call::StagePart { digest, size, from, bytes } => {
@@ -96,6 +93,11 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<ControlAnswer, Refu
             gateway.writer.run(move |tx| approve::page(tx, &node, after)).await
         }
     }
+}
+
+/// What does not hold in its own file, if anything: every entry is read afresh, with its signatures.
+pub async fn damage(gateway: &Gateway) -> Result<Option<String>, Refusal> {
+    gateway.writer.run(|tx| Ok(tx.ledger.check().err().map(|why| describe(&why)))).await
 }
 
 async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>) -> Result<ControlAnswer, Refusal> {
@@ -180,24 +182,6 @@ fn observed(tx: &mut Transaction<'_>, after: Option<Digest>) -> Result<ControlAn
         nodes.insert(key, seen);
     }
     Ok(ControlAnswer::Observed { nodes, next })
-}
-
-fn entries(tx: &mut Transaction<'_>, after: u64) -> Result<ControlAnswer, Refusal> {
-    let rows = tx.keep(|tx| tx.ledger.entries(after, ROWS_PER_PAGE))?;
-    let full = rows.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
-    let (mut entries, mut size, mut next) = (Vec::new(), 0, None);
-    let mut cut = false;
-    for (id, envelope) in rows {
-        size += serde_json::to_string(&envelope).map_or(0, |json| json.len());
-        // A page always has one, however large.
-        if !entries.is_empty() && size > PAGE_BYTES {
-            cut = true;
-            break;
-        }
-        entries.push(envelope);
-        next = Some(id);
-    }
-    Ok(ControlAnswer::Entries { entries, next: next.filter(|_| full || cut) })
 }
 
 /// Whoever has entries that this gateway lacks hands them over: they carry their own authority, as from another gateway.

@@ -91,7 +91,6 @@ impl HomeDesk {
             | Call::Waiting { .. }
             | Call::Reports { .. }
             | Call::Observed { .. }
-            | Call::Entries { .. }
             | Call::Peers {} => Err(DeskError::NoGateway),
         }
     }
