@@ -245,11 +245,7 @@ impl Agent {
                 self.schedule.note(Event::Exchanged(Exchange { tree: source.is_some(), frozen }), clock::now());
                 let refused = self.offers.refused().map(|refused| refused.why.clone());
                 let problem = self.stop.now().map(ToString::to_string).or(refused);
-                let problem = problem
-                    .or_else(|| self.unreached())
-                    .or_else(|| self.trust_problem())
-                    .or(apart)
-                    .or_else(|| trouble(&known, now));
+                let problem = problem.or_else(|| self.trust_problem()).or(apart).or_else(|| trouble(&known, now));
                 self.tell(|status| {
                     status.head = known.head.head.version;
                     status.last_check_in = Some(now);

@@ -4,6 +4,7 @@ use identity::causes::describe;
 use identity::key::Sign as _;
 use identity::time::Timestamp;
 use member::agent::status::NodeStatus;
+use member::agent::tunnel::view::State;
 use member::apply::view;
 use member::store::scope::worth::Worth;
 use member::store::scope::{NodeFile, Scope, ScopeError, Svid};
@@ -13,7 +14,7 @@ use wire::known::Known;
 
 use super::examination::Examination;
 use super::standing::{self, Viewer};
-use super::trust;
+use super::{process, trust};
 use crate::program::Program;
 
 /// The scope goes by the name of its folder.
@@ -44,8 +45,11 @@ pub(crate) async fn examine(scope: &Scope, program: Program, folder: String) -> 
     found.push(standing::svid(now, svid.as_ref().map(Option::as_ref), program.agent()));
     found.push(standing::head(now, &known.head.head, Viewer::Node));
     found.push(standing::mandate(now, known.head.head.mandates.iter(), Viewer::Node));
-    found.push(agent(scope, program));
-    found.push(applied(scope, program));
+    let status = NodeStatus::from_agent(scope);
+    found.push(agent(status.as_ref(), program));
+    let tunnel = status.as_ref().map(|status| &status.tunnel);
+    found.extend(tunnel.filter(|tunnel| tunnel.state != State::Off).map(|there| process::tunnel(Some(there), program)));
+    found.push(applied(scope, program, status));
     found.extend(trust::trust(scope, program, &known, now));
     let good =
         svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
@@ -133,14 +137,14 @@ pub(crate) fn is_revoked(scope: &Scope) -> bool {
     known.head.head.revocations.node_keys.contains(&key.public().digest())
 }
 
-fn agent(scope: &Scope, program: Program) -> Finding {
-    match NodeStatus::from_agent(scope) {
+fn agent(status: Option<&NodeStatus>, program: Program) -> Finding {
+    match status {
         None => Finding::wrong(
             "agent",
             "it does not run: nothing is renewed",
             format!("start it, and let your service manager keep it running: {}", program.agent()),
         ),
-        Some(status) => match (status.problem, status.last_check_in) {
+        Some(status) => match (&status.problem, status.last_check_in) {
             (Some(problem), _) => Finding::wrong(
                 "agent",
                 format!("it runs, but: {problem}"),
@@ -153,9 +157,9 @@ fn agent(scope: &Scope, program: Program) -> Finding {
 }
 
 /// Is this node what the operators published for it?
-fn applied(scope: &Scope, program: Program) -> Finding {
+fn applied(scope: &Scope, program: Program, status: Option<NodeStatus>) -> Finding {
     let subject = "manifest";
-    let view = NodeStatus::from_agent(scope).map_or_else(|| view::from_disk(&scope.folder), |status| status.applied);
+    let view = status.map_or_else(|| view::from_disk(&scope.folder), |status| status.applied);
     if let Some(problem) = view.problem {
         return Finding::wrong(subject, problem, "look at the disk; the agent asks for it again by itself");
     }
