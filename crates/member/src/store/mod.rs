@@ -5,3 +5,4 @@ pub(crate) mod refused;
 pub mod suspensions;
 pub(crate) mod tunnel;
 pub mod waiting;
+pub mod damage;

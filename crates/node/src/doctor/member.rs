@@ -6,7 +6,7 @@ use identity::time::Timestamp;
 use member::agent::status::NodeStatus;
 use member::agent::tunnel::view::State;
 use member::apply::view;
-use member::store::scope::worth::Worth;
+use member::store::damage::{self, Worth};
 use member::store::scope::{NodeFile, Scope, ScopeError, Svid};
 use org::ledger::frontier::Tip;
 use terminal::finding::{Finding, Patient};
@@ -59,7 +59,7 @@ pub(crate) async fn examine(scope: &Scope, program: Program, folder: String) -> 
 
 /// Files that lie there and say nothing. What nothing goes on without is told as the membership.
 fn damage(scope: &Scope, program: Program) -> Option<Finding> {
-    let told = scope.damaged().into_iter().filter(|(worth, _)| *worth == Worth::Heals);
+    let told = damage::damaged(scope).into_iter().filter(|(worth, _)| *worth != Worth::Needed);
     let told: Vec<String> = told.map(|(_, why)| describe(&why)).collect();
     let cure = format!("nothing: the agent writes it anew: {}", program.agent());
     (!told.is_empty()).then(|| Finding::soon("files", told.join("; "), cure))
@@ -109,7 +109,7 @@ fn membership(
     if let Err(why) = scope.node_key() {
         return damaged(&why);
     }
-    if let Some((_, why)) = scope.damaged().into_iter().find(|(worth, _)| *worth == Worth::Needed) {
+    if let Some((_, why)) = damage::damaged(scope).into_iter().find(|(worth, _)| *worth == Worth::Needed) {
         return damaged(&why);
     }
     if is_revoked(scope) {
