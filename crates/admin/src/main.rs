@@ -19,6 +19,7 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use node::commands::keep::Keep;
 use node::commands::tunnel::TunnelCommand;
 use terminal::failure::{Exit, Failure};
 use terminal::pages::{Completions, Man};
@@ -136,6 +137,9 @@ enum Command {
     /// Carry streams: what the agent inside `serve` starts
     #[command(subcommand, hide = true)]
     Tunnel(TunnelCommand),
+    /// Keep the program of a check: what the agent inside `serve` starts
+    #[command(name = member::apply::keeper::COMMAND, hide = true)]
+    Keep(Keep),
     /// Add, list, renew, move to and remove gateways
     #[command(subcommand)]
     Gateway(GatewayCommand),
@@ -179,8 +183,13 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Command::Tunnel(tunnel) = &cli.command {
-        return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
+    let started = match &cli.command {
+        Command::Tunnel(tunnel) => Some(tunnel.run()),
+        Command::Keep(keep) => Some(keep.run()),
+        _ => None,
+    };
+    if let Some(done) = started {
+        return done.map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }
     terminal::log::log_to_stderr();
     terminal::screen::show_everything(cli.common.wide);
@@ -199,6 +208,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Found(found) => found.run(common).await,
         Command::Tunnel(tunnel) => tunnel.run(),
+        Command::Keep(keep) => keep.run(),
         Command::Serve(serve) => serve.run(common).await,
         Command::Invite(invite) => reminded(common, invite.run(common).await),
         Command::Bundle(bundle) => reminded(common, bundle.run(common).await),

@@ -7,6 +7,7 @@ use node::commands::csr::Csr;
 use node::commands::doctor::Doctor;
 use node::commands::gateway::GatewayCommand;
 use node::commands::join::Join;
+use node::commands::keep::Keep;
 use node::commands::leave::Leave;
 use node::commands::roots::Common;
 use node::commands::run::Run;
@@ -75,6 +76,9 @@ enum Command {
     /// Carry streams: what the agent starts
     #[command(subcommand, hide = true)]
     Tunnel(TunnelCommand),
+    /// Keep the program of a check: what the agent starts
+    #[command(name = member::apply::keeper::COMMAND, hide = true)]
+    Keep(Keep),
     /// Leave the org and wipe the keys
     Leave(Leave),
     /// Look at everything that can be wrong here, and say how to cure it
@@ -92,8 +96,13 @@ fn main() -> ExitCode {
     // Seen to be used, so that no linker drops it.
     std::hint::black_box(MARK);
     let cli = Cli::parse();
-    if let Command::Tunnel(tunnel) = &cli.command {
-        return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
+    let started = match &cli.command {
+        Command::Tunnel(tunnel) => Some(tunnel.run()),
+        Command::Keep(keep) => Some(keep.run()),
+        _ => None,
+    };
+    if let Some(done) = started {
+        return done.map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }
     terminal::log::log_to_stderr();
     // A gateway answers many at once; everything else is content with one thread.
@@ -125,6 +134,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Trust(trust) => trust.run(common),
         Command::Gateway(gateway) => gateway.run(common).await,
         Command::Tunnel(tunnel) => tunnel.run(),
+        Command::Keep(keep) => keep.run(),
         Command::Leave(leave) => leave.run(common).await,
         Command::Doctor(doctor) => doctor.run(common).await,
         Command::Completions(completions) => completions.run(Cli::command()),

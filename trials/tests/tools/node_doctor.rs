@@ -195,20 +195,43 @@ fn a_file_that_a_gateway_tells_again_heals_and_is_told_until_then() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     place.joined("web-1");
-    let files =
-        ["tip.json", "last-good.json", "listing.json", "refused.json"].map(|name| place.scope("web-1").join(name));
-    for file in &files {
-        std::fs::write(file, "half of it").unwrap();
-    }
+    let scope = place.scope("web-1");
+    let names = [
+        "admission.json",
+        "tip.json",
+        "tips/harbor-master.json",
+        "last-good.json",
+        "refused.json",
+        "left.json",
+        "suspensions.json",
+        "listing.json",
+        "tunnel.json",
+    ];
+    std::fs::create_dir_all(scope.join("tips")).unwrap();
+    std::fs::set_permissions(scope.join("tips"), Permissions::from_mode(0o700)).unwrap();
+    let harm = |text: &str| {
+        for name in names.iter().chain(&["steady.json"]) {
+            std::fs::write(scope.join(name), text).unwrap();
+        }
+    };
+    harm("half of it");
     let told = doctor(&place, "web-1");
-    for name in ["tip.json` is damaged", "last-good.json` is damaged", "listing.json` is damaged"] {
-        told.has("soon", "files", name, "the agent writes it anew: freehold-node run");
+    for name in names {
+        told.has("soon", "files", &format!("{name}` is damaged"), "the agent writes it anew: freehold-node run");
     }
-    let _agent = place.agent("web-1");
-    until("it has checked in", || place.status("web-1")["last_check_in"].is_string());
-    let is_json =
-        |file: &std::path::PathBuf| serde_json::from_slice::<serde_json::Value>(&std::fs::read(file).unwrap()).is_ok();
-    until("they are whole again", || files[..2].iter().all(is_json));
+    let agent = place.agent("web-1");
+    let heals = || {
+        until("nothing is damaged any more", || doctor(&place, "web-1").count("soon") == 0);
+        until("what it needs is there again", || {
+            ["admission.json", "tip.json"].iter().all(|name| scope.join(name).exists())
+        });
+        doctor(&place, "web-1").is_well();
+    };
+    heals();
+    // While it runs, too: what is JSON and of another kind is as good as nothing.
+    harm("{\"of\": \"another kind\"}");
+    heals();
+    drop(agent);
     std::fs::write(place.scope("web-1").join("known.json"), "half of it").unwrap();
     doctor(&place, "web-1").has("WRONG", "membership", "known.json` is damaged", "put the file back from a copy");
 }

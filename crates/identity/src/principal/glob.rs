@@ -13,13 +13,13 @@ pub struct NameGlob(String);
 #[error("`{0}` is not a name pattern: use a-z, 0-9, `-` and `*`")]
 pub struct BadGlob(String);
 
-/// How many steps of comparing may still be taken. Two patterns of many stars take thousands.
+/// How many steps may still be taken. To compare two patterns of many stars takes thousands.
 #[derive(Debug)]
 pub struct Effort(u32);
 
 /// Whoever wrote these patterns can say the same with fewer stars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it takes too long to say whether these patterns share a name")]
+#[error("this takes too long")]
 pub struct TooHard;
 
 impl Effort {
@@ -27,9 +27,13 @@ impl Effort {
         Self(steps)
     }
 
-    fn step(&mut self) -> Result<(), TooHard> {
+    pub fn step(&mut self) -> Result<(), TooHard> {
         self.0 = self.0.checked_sub(1).ok_or(TooHard)?;
         Ok(())
+    }
+
+    pub const fn left(&self) -> u32 {
+        self.0
     }
 }
 

@@ -18,6 +18,9 @@ use crate::fleet::{
     ClassSpec, Fleet, InviteSpec, OrgSpec, Policy, ROLE_NODE, ROLE_OPERATOR, ServiceSpec, StaleSpec, UserSpec,
 };
 
+/// What the org says is repeated for each machine: so many bytes of it, at most.
+const MOST_REPEATED: usize = 1 << 30;
+
 /// A head's, if nothing is said.
 const FRESHNESS: Seconds = Seconds::DAY.times(30);
 
@@ -35,7 +38,8 @@ pub(crate) fn build(
     }
     let mut spots =
         Spots { users: trees.iter().find_map(|tree| tree.get("users")).map(|entry| entry.at), ..Spots::default() };
-    let said = org.map(|entry| Told::of(&entry.value, &Told::default())).unwrap_or_default();
+    let (org_at, mut said) =
+        (org.map(|entry| entry.at), org.map(|entry| Told::of(&entry.value, &Told::default())).unwrap_or_default());
     spots.stale = org.and_then(|entry| entry.value.get("stale")).map(|entry| entry.at);
     let mut reader = Reader { notes, names: &names, attached, longest: None };
     let org = org_spec(&mut reader, org)?;
@@ -50,12 +54,25 @@ pub(crate) fn build(
         invites: BTreeMap::new(),
         org,
     };
+    if let Some(at) = org_at.filter(|_| is_too_much(&fleet.org.defaults, declared.nodes.len() + declared.classes.len()))
+    {
+        let draft = error(at, "what is said here is repeated for each machine: that is too much for so many");
+        reader.notes.push(draft.hint("say it where it is needed: all together has room for 1 GiB"));
+        fleet.org.defaults = Policy::default();
+        said = Told::default();
+    }
     machines(&mut reader, &declared, &mut fleet, &mut spots);
     spots.read_machines(&declared, &said);
     people(reader.notes, &names, &declared, &mut fleet, &mut spots);
     spots.names = names;
     rules::check(notes, &fleet, &spots);
     Some(fleet)
+}
+
+fn is_too_much(defaults: &Policy, machines: usize) -> bool {
+    let things = defaults.files.len() + defaults.checks.len() + defaults.tunnel.forward.len() + defaults.gateways.len();
+    let size: usize = defaults.files.values().map(|file| file.content.0.len()).sum();
+    (things * 256 + size).saturating_mul(machines) > MOST_REPEATED
 }
 
 fn one_org<'t>(notes: &mut Notes<'_>, declared: &[&'t Entry]) -> Option<&'t Entry> {

@@ -95,9 +95,11 @@ impl AgentHandle {
         now
     }
 
-    /// With what the tunnel's process says of itself.
+    /// With what the tunnel's process says of itself, now: what keeps others away waits for no exchange.
     pub async fn whole_status(&self) -> NodeStatus {
-        NodeStatus { tunnel: self.tunnel.view().await, ..self.status() }
+        let (tunnel, status) = (self.tunnel.view().await, self.status());
+        let problem = status.problem.into_iter().chain(tunnel.unreached()).reduce(|all, one| format!("{all}; {one}"));
+        NodeStatus { tunnel, problem, ..status }
     }
 
     /// Nothing if the agent ended meanwhile.

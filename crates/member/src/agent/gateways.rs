@@ -112,10 +112,8 @@ impl Agent {
         let gateways = &mut self.gateways;
         gateways.met(&address, &in_order, clock::now());
         let good = LastGood { schema: 1, address, first: gateways.first.clone() };
-        // With one address there is nothing to choose; but one that cannot be read is not to stay.
-        let is_there = self.scope.path("last-good.json").exists();
-        let few = gateways.by_head.len().max(self.node.gateways.len()) < 2;
-        let alone = gateways.good.is_none() && few && !is_there;
+        // With one address there is nothing to choose.
+        let alone = gateways.good.is_none() && gateways.by_head.len().max(self.node.gateways.len()) < 2;
         if !alone && gateways.good.as_ref() != Some(&good) {
             if let Err(why) = self.scope.save_last_good(&good) {
                 tracing::warn!(why = describe(&why), "which gateway answered could not be written down");

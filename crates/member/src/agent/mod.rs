@@ -50,7 +50,7 @@ use crate::ask::error::AskError;
 use crate::ask::source::Source;
 use crate::ask::{renew, sync};
 use crate::store::scope::{NodeFile, Scope, ScopeError};
-use crate::store::suspensions;
+use crate::store::{damage, suspensions};
 
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
@@ -111,6 +111,7 @@ impl Ready {
     pub fn prepare(scope: Scope, options: AgentOptions) -> Result<Self, AgentError> {
         let node = scope.node()?.ok_or(AgentError::NotJoined)?;
         let lock = scope.lock()?.ok_or(AgentError::AlreadyRunning)?;
+        damage::forget(&scope);
         let status = Arc::new(Mutex::new(NodeStatus::from_disk(&scope)?));
         let (tunnel, news) = tunnel::begin(scope.clone());
         let (handle, errands) = errand::handle(Arc::clone(&status), tunnel.desk.clone());
@@ -135,6 +136,7 @@ impl Ready {
             offers,
             reports: Reports::default(),
             damaged: BTreeSet::new(),
+            asked_for_proof: false,
             errand: None,
             stop,
             status,
@@ -181,6 +183,8 @@ struct Agent {
     reports: Reports,
     /// Whose SVIDs were told to be damaged.
     damaged: BTreeSet<Principal>,
+    /// The last renewal brought no proof of having joined.
+    asked_for_proof: bool,
     /// What somebody here waits for.
     errand: Option<Asked>,
     /// Whether a signer has stopped this machine.
@@ -234,6 +238,7 @@ impl Agent {
             kept_up = self.keep_up_in_time(None, now).await;
         }
         // What was taken before something failed is so.
+        self.heal();
         self.read_suspensions();
         self.feed_tunnel_anew().await;
         let failed = kept_up.as_ref().err().map(|why| describe(why));
@@ -245,11 +250,7 @@ impl Agent {
                 self.schedule.note(Event::Exchanged(Exchange { tree: source.is_some(), frozen }), clock::now());
                 let refused = self.offers.refused().map(|refused| refused.why.clone());
                 let problem = self.stop.now().map(ToString::to_string).or(refused);
-                let problem = problem
-                    .or_else(|| self.unreached())
-                    .or_else(|| self.trust_problem())
-                    .or(apart)
-                    .or_else(|| trouble(&known, now));
+                let problem = problem.or_else(|| self.trust_problem()).or(apart).or_else(|| trouble(&known, now));
                 self.tell(|status| {
                     status.head = known.head.head.version;
                     status.last_check_in = Some(now);
@@ -324,11 +325,12 @@ impl Agent {
         let more =
             !is_stopped && svid.as_ref().is_some_and(|svid| self.wants_more_roots(&principal, svid, &line, &seen, now));
         self.reissued(now);
-        let due = !is_stopped && (more || due);
+        let due = !is_stopped && (more || due || self.wants_proof());
         if due {
             let wanted = self.svid_life();
             renew::renew(&self.scope, &self.node, &principal, wanted, &mut line.gateway, &line.known).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
+            self.asked_for_proof = renew::lacks_proof(&self.scope);
             tracing::info!("renewed the SVID");
         }
         let known = line.known.clone();

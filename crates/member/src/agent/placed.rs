@@ -14,6 +14,7 @@ use crate::agent::trust::{self, Seen};
 use crate::agent::{Agent, Line};
 use crate::ask::error::AskError;
 use crate::ask::renew;
+use crate::store::damage;
 use crate::store::scope::Svid;
 
 impl Agent {
@@ -53,6 +54,18 @@ impl Agent {
             Err(_) => {}
             Ok(_) => drop(self.damaged.remove(principal)),
         }
+    }
+
+    /// Whoever is called next says what was forgotten.
+    pub(super) fn heal(&mut self) {
+        if damage::forget(&self.scope) {
+            self.line = None;
+        }
+    }
+
+    /// Without it nobody comes back once the SVID is over: it is not waited for until the SVID is due.
+    pub(super) fn wants_proof(&self) -> bool {
+        !self.asked_for_proof && renew::lacks_proof(&self.scope)
     }
 
     /// By the head on the disk, which may have come by another way: is the SVID over, or worth nothing any more?

@@ -4,6 +4,7 @@ pub(crate) mod unfit;
 pub mod trial;
 pub(crate) mod record;
 pub mod stage;
+pub mod keeper;
 pub(crate) mod probe;
 pub mod view;
 pub(crate) mod engine;

@@ -1,8 +1,10 @@
 //! The declared checks (health checks), for real: a port that accepts, a page that answers, a program that ends well.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,12 +13,11 @@ use hyper_util::rt::TokioIo;
 use identity::principal::{HostPort, Name};
 use identity::time::Seconds;
 use manifest::stored::{Check, Probe};
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::process::Command;
 use tokio::task::JoinSet;
 
+use crate::apply::keeper::{self, Kept};
 use crate::apply::unfit::{BadProbe, Unfit};
 
 /// No check may last longer than this, whatever it says.
@@ -24,6 +25,8 @@ const LONGEST: Seconds = Seconds(600);
 /// Of what a program says, this much at its end is looked at.
 const TAIL: usize = 4096;
 const LONGEST_REASON: usize = 200;
+/// What a keeper says is shorter.
+const LONGEST_WORD: u64 = 64 << 10;
 /// The head of a reply; its body is not read.
 const MAX_REPLY_HEAD: usize = 64 << 10;
 /// How long the last words of a program that has ended may take.
@@ -93,56 +96,52 @@ async fn get(at: &HostPort, path: &str, wanted: u16) -> Result<(), BadProbe> {
     if found == wanted { Ok(()) } else { Err(other()) }
 }
 
-/// All that a program began ends with it.
-struct Group(Option<Pid>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
-}
-
-/// Without a shell. A relative path with a slash is one of the files delivered.
+/// Without a shell. A relative path with a slash is one of the files delivered. All that it began ends with it: its keeper sees to
+/// that, also when this is dropped, and when the agent is killed.
 async fn command(words: &[String], files: &Path) -> Result<(), BadProbe> {
-    let (program, arguments) = words.split_first().ok_or(BadProbe::NoProgram)?;
-    let path = if program.contains('/') { files.join(program) } else { PathBuf::from(program) };
-    let mut child = Command::new(path)
-        .args(arguments)
+    let program = words.first().ok_or(BadProbe::NoProgram)?;
+    let broken = |why: io::Error| BadProbe::NotEnded { program: program.clone(), why: why.to_string() };
+    let (mut socket, theirs) = keeper::line().map_err(broken)?;
+    let mut keeper = keeper::command()
         .env_clear()
         .env("PATH", PATH)
         .env("LANG", "C.UTF-8")
         .current_dir(files)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdin(theirs)
+        .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .process_group(0)
-        .kill_on_drop(true)
         .spawn()
-        .map_err(|why| BadProbe::NotStarted { program: program.clone(), why: why.to_string() })?;
-    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    let _group = Group(pid);
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    let (mut out_tail, mut err_tail) = (Vec::new(), Vec::new());
-    let ended = {
-        let reading = async { tokio::join!(tail(out, &mut out_tail), tail(err, &mut err_tail)) };
-        tokio::pin!(reading);
-        tokio::select! {
-            ended = child.wait() => {
-                // What it left running may hold the pipe open for ever.
+        .map_err(broken)?;
+    let mut words = serde_json::to_vec(words).map_err(|why| broken(why.into()))?;
+    words.push(b'\n');
+    let (mut said, mut told) = (Vec::new(), Vec::new());
+    {
+        let reading = tail(keeper.stderr.take(), &mut said);
+        let telling = async {
+            socket.write_all(&words).await?;
+            (&mut socket).take(LONGEST_WORD).read_to_end(&mut told).await
+        };
+        tokio::pin!(reading, telling);
+        let heard = tokio::select! {
+            heard = &mut telling => {
+                // Whatever escaped may hold the pipe open for ever.
                 let _ = tokio::time::timeout(LAST_WORDS, &mut reading).await;
-                ended
+                heard
             }
-            _ = &mut reading => child.wait().await,
-        }
+            () = &mut reading => telling.await,
+        };
+        heard.map_err(broken)?;
+    }
+    let status = match serde_json::from_slice(&told) {
+        Ok(Kept::Ended(status)) => ExitStatus::from_raw(status),
+        Ok(Kept::NotStarted(why)) => return Err(BadProbe::NotStarted { program: program.clone(), why }),
+        Err(_) => return Err(broken(io::Error::other("what keeps it ended without a word"))),
     };
-    let status = ended.map_err(|why| BadProbe::NotEnded { program: program.clone(), why: why.to_string() })?;
     if status.success() {
         return Ok(());
     }
-    let said = last_line(&err_tail).or_else(|| last_line(&out_tail));
-    Err(BadProbe::Ended { program: program.clone(), status: status.to_string(), said })
+    Err(BadProbe::Ended { program: program.clone(), status: status.to_string(), said: last_line(&said) })
 }
 
 /// Reads to the end, however much it is, and keeps the last of it.

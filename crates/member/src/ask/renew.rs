@@ -48,9 +48,13 @@ pub(crate) async fn renew(
     Ok(())
 }
 
+pub(crate) fn lacks_proof(scope: &Scope) -> bool {
+    !matches!(scope.admission(), Ok(Some(_)) | Err(ScopeError::Older { .. }))
+}
+
 /// One that is damaged, or gone: without it nobody comes back once the SVID is over.
 fn heal_admission(scope: &Scope, asking: &Asking<'_>, issued: &Issued) {
-    if matches!(scope.admission(), Ok(Some(_)) | Err(ScopeError::Older { .. })) {
+    if !lacks_proof(scope) {
         return;
     }
     let healed = asking.check_own_admission(issued).and_then(|_| Ok(scope.save_admission(&issued.admission)?));

@@ -4,3 +4,4 @@ pub mod scope;
 pub(crate) mod refused;
 pub mod suspensions;
 pub(crate) mod tunnel;
+pub mod damage;

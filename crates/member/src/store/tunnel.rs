@@ -33,7 +33,7 @@ const POINTERS: &str = "tunnel";
 /// The newest head by which this node was shown its place, and the place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PlaceFile {
+pub(super) struct PlaceFile {
     schema: u32,
     by: Envelope,
     listing: Option<Listing>,
@@ -126,15 +126,20 @@ pub(crate) fn passwords(scope: &Scope, users: &BTreeSet<Name>) -> (BTreeMap<Name
 
 fn password(scope: &Scope, user: &Name) -> Result<Digest, ScopeError> {
     let path = password_file(scope, user);
-    if !path.exists() {
-        file::make_private_folder(&scope.path(SOCKS))?;
-        let token = Zeroizing::new(random::bytes::<32>()?);
-        // A digest of what is random is as random, and is written in plain letters.
-        let text = Zeroizing::new(format!("{}\n", Digest::of(token.as_slice())));
-        file::write(&path, text.as_bytes(), FileAccess::Private)?;
+    if path.exists() {
+        let token = file::read_secret(&path)?;
+        // Half of one, or nothing, would be easy to guess.
+        if std::str::from_utf8(token.trim_ascii()).is_ok_and(|token| token.parse::<Digest>().is_ok()) {
+            return Ok(Digest::of(token.trim_ascii()));
+        }
+        tracing::error!(user = %user, "this user's password for SOCKS is damaged: it is made anew");
     }
-    let token = file::read_secret(&path)?;
-    Ok(Digest::of(token.trim_ascii()))
+    file::make_private_folder(&scope.path(SOCKS))?;
+    let token = Zeroizing::new(random::bytes::<32>()?);
+    // A digest of what is random is as random, and is written in plain letters.
+    let text = Zeroizing::new(format!("{}\n", Digest::of(token.as_slice())));
+    file::write(&path, text.as_bytes(), FileAccess::Private)?;
+    Ok(Digest::of(text.trim().as_bytes()))
 }
 
 pub(crate) fn password_file(scope: &Scope, user: &Name) -> PathBuf {
@@ -189,6 +194,20 @@ mod tests {
         let (digests, failed) = passwords(&scope, &both);
         assert_eq!(digests.into_keys().collect::<Vec<_>>(), [bob]);
         assert_eq!(failed.into_keys().collect::<Vec<_>>(), [ann]);
+    }
+
+    #[test]
+    fn a_password_that_is_damaged_is_made_anew_and_never_easy_to_guess() {
+        let (_root, scope) = scope();
+        let ann: Name = "ann".parse().unwrap();
+        let made = |scope: &Scope| passwords(scope, &[ann.clone()].into()).0[&ann];
+        let first = made(&scope);
+        for broken in ["", "a1b2c3\n", "\0"] {
+            file::write(&password_file(&scope, &ann), broken.as_bytes(), FileAccess::Private).unwrap();
+            let next = made(&scope);
+            assert!(next != first && next != Digest::of(broken.trim().as_bytes()), "{broken:?}");
+            assert_eq!(made(&scope), next);
+        }
     }
 
     #[test]

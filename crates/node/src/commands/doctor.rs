@@ -45,7 +45,7 @@ impl Doctor {
             let mut patient = examine(scope, common.program(scope), name_of(scope)).await;
             if let Some(service) = &self.service {
                 // What has nothing to do with it, and is fine, is left out.
-                patient.findings.retain(|finding| finding.mark == Mark::Wrong || concerns(finding));
+                patient.findings.retain(|finding| concerns(finding) || is_amiss(finding));
                 if !is_revoked(scope) {
                     patient.findings.extend(service::look(scope, service, common.program(scope)).await);
                 }
@@ -81,6 +81,11 @@ const NOWHERE: &str = "join: freehold-node join; or say where it was: --root DIR
 /// Does it bear on whether a service can be reached?
 fn concerns(finding: &Finding) -> bool {
     ["clock", "membership", "svid", "head", "agent", "manifest", "gateway"].contains(&finding.subject)
+}
+
+/// The tunnel is told with what the service takes.
+fn is_amiss(finding: &Finding) -> bool {
+    finding.mark == Mark::Wrong && finding.subject != "tunnel"
 }
 
 /// Every scope, also one whose key is gone.

@@ -6,6 +6,7 @@ pub mod join;
 pub mod csr;
 pub mod run;
 pub mod tunnel;
+pub mod keep;
 pub mod service;
 pub mod status;
 pub mod trust;

@@ -3,8 +3,9 @@
 use identity::causes::describe;
 use identity::key::Sign as _;
 use member::agent::status::NodeStatus;
+use member::agent::tunnel::view::State;
 use member::apply::view;
-use member::store::scope::worth::Worth;
+use member::store::damage::{self, Worth};
 use member::store::scope::{NodeFile, Scope, ScopeError, Svid};
 use org::ledger::frontier::Tip;
 use terminal::finding::{Finding, Patient};
@@ -12,7 +13,7 @@ use wire::known::Known;
 
 use super::examination::Examination;
 use super::standing::{self, Viewer, Vouched};
-use super::trust;
+use super::{process, trust};
 use crate::program::Program;
 
 /// The scope goes by the name of its folder.
@@ -42,8 +43,11 @@ pub(crate) async fn examine(scope: &Scope, program: Program, folder: String) -> 
     found.push(standing::svid(now, svid.as_ref().map(Option::as_ref), program.agent()));
     found.push(standing::head(now, &known.head.head, Viewer::Node));
     found.push(standing::mandate(now, known.head.head.mandates.iter(), Viewer::Node));
-    found.push(agent(scope, program));
-    found.push(applied(scope, program));
+    let status = NodeStatus::from_agent(scope);
+    found.push(agent(status.as_ref(), program));
+    let tunnel = status.as_ref().map(|status| &status.tunnel);
+    found.extend(tunnel.filter(|tunnel| tunnel.state != State::Off).map(|there| process::tunnel(Some(there), program)));
+    found.push(applied(scope, program, status));
     found.extend(trust::trust(scope, program, &known, now));
     let good =
         svid.as_ref().ok().and_then(Option::as_ref).filter(|svid| svid.not_before <= now && now < svid.not_after);
@@ -53,7 +57,7 @@ pub(crate) async fn examine(scope: &Scope, program: Program, folder: String) -> 
 
 /// Files that lie there and say nothing. What nothing goes on without is told as the membership.
 fn damage(scope: &Scope, program: Program) -> Option<Finding> {
-    let told = scope.damaged().into_iter().filter(|(worth, _)| *worth == Worth::Heals);
+    let told = damage::damaged(scope).into_iter().filter(|(worth, _)| *worth != Worth::Needed);
     let told: Vec<String> = told.map(|(_, why)| describe(&why)).collect();
     let cure = format!("nothing: the agent writes it anew: {}", program.agent());
     (!told.is_empty()).then(|| Finding::soon("files", told.join("; "), cure))
@@ -103,7 +107,7 @@ fn membership(
     if let Err(why) = scope.node_key() {
         return damaged(&why);
     }
-    if let Some((_, why)) = scope.damaged().into_iter().find(|(worth, _)| *worth == Worth::Needed) {
+    if let Some((_, why)) = damage::damaged(scope).into_iter().find(|(worth, _)| *worth == Worth::Needed) {
         return damaged(&why);
     }
     if is_revoked(scope) {
@@ -131,14 +135,14 @@ pub(crate) fn is_revoked(scope: &Scope) -> bool {
     known.head.head.revocations.node_keys.contains(&key.public().digest())
 }
 
-fn agent(scope: &Scope, program: Program) -> Finding {
-    match NodeStatus::from_agent(scope) {
+fn agent(status: Option<&NodeStatus>, program: Program) -> Finding {
+    match status {
         None => Finding::wrong(
             "agent",
             "it does not run: nothing is renewed",
             format!("start it, and let your service manager keep it running: {}", program.agent()),
         ),
-        Some(status) => match (status.problem, status.last_check_in) {
+        Some(status) => match (&status.problem, status.last_check_in) {
             (Some(problem), _) => Finding::wrong(
                 "agent",
                 format!("it runs, but: {problem}"),
@@ -151,9 +155,9 @@ fn agent(scope: &Scope, program: Program) -> Finding {
 }
 
 /// Is this node what the operators published for it?
-fn applied(scope: &Scope, program: Program) -> Finding {
+fn applied(scope: &Scope, program: Program, status: Option<NodeStatus>) -> Finding {
     let subject = "manifest";
-    let view = NodeStatus::from_agent(scope).map_or_else(|| view::from_disk(&scope.folder), |status| status.applied);
+    let view = status.map_or_else(|| view::from_disk(&scope.folder), |status| status.applied);
     if let Some(problem) = view.problem {
         return Finding::wrong(subject, problem, "look at the disk; the agent asks for it again by itself");
     }

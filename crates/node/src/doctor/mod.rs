@@ -5,5 +5,6 @@ pub mod standing;
 pub mod reach;
 pub mod examination;
 pub(crate) mod trust;
+pub(crate) mod process;
 pub(crate) mod member;
 pub(crate) mod service;

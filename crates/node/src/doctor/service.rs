@@ -6,7 +6,6 @@ use std::time::Duration;
 use identity::principal::{HostPort, Name, NodeName, Principal};
 use manifest::stored::{Manifest, Target, Transport};
 use member::agent::socket::Remote;
-use member::agent::tunnel::view::{State, TunnelView};
 use member::apply::stage::{FOLDER, Shelf};
 use member::store::scope::{NodeFile, Scope};
 use terminal::finding::Finding;
@@ -15,6 +14,7 @@ use tokio::time::timeout;
 use tunnel::control::question::{CallOutcome, ProbedWay};
 use wire::peer::Declined;
 
+use super::process;
 use crate::program::Program;
 
 const KNOCK_TIME: Duration = Duration::from_secs(3);
@@ -40,7 +40,7 @@ pub(crate) async fn look(scope: &Scope, service: &Name, program: Program) -> Vec
         Some(agent) => agent.status().await,
         None => None,
     };
-    findings.push(process(status.map(|status| status.tunnel).as_ref(), program));
+    findings.push(process::tunnel(status.map(|status| status.tunnel).as_ref(), program));
     if let Some(target) = manifest.access.targets.get(service) {
         let is_here = manifest.runs.services.contains_key(service);
         let (ways, called) = match (&agent, caller(&node, target)) {
@@ -132,43 +132,6 @@ fn callers(manifest: &Manifest, service: &Name) -> Finding {
             format!("an operator says who, in the fleet; {ASK}"),
         ),
         rows => Finding::ok("table", format!("{rows} rows say who may call it here")),
-    }
-}
-
-fn process(tunnel: Option<&TunnelView>, program: Program) -> Finding {
-    let subject = "tunnel";
-    let Some(tunnel) = tunnel else {
-        let cure = format!("start it: {}", program.agent());
-        return Finding::wrong(subject, "the agent does not run, and with it no tunnel", cure);
-    };
-    match (tunnel.state, &tunnel.problem) {
-        (State::Running, _) if !tunnel.failed.is_empty() => {
-            let failed = tunnel.failed.iter().map(|(place, why)| format!("{}: {why}", String::from(place.clone())));
-            let cure = format!("free the port, or declare another in the fleet; see {}", program.command("status"));
-            Finding::wrong(subject, failed.collect::<Vec<_>>().join("; "), cure)
-        }
-        (State::Running, _) if !tunnel.troubles.is_empty() => {
-            let troubles = tunnel.troubles.iter().map(|(about, why)| format!("{about}: {why}"));
-            Finding::soon(
-                subject,
-                troubles.collect::<Vec<_>>().join("; "),
-                format!("each says what helps; see {}", program.command("status")),
-            )
-        }
-        (State::Running, _) if tunnel.listens.is_empty() => Finding::ok(subject, "it runs, and listens nowhere"),
-        (State::Running, _) => {
-            let at = tunnel.listens.iter().map(|(place, at)| format!("{} {at}", String::from(place.clone())));
-            Finding::ok(subject, format!("it runs: {}", at.collect::<Vec<_>>().join(", ")))
-        }
-        (State::Waiting, why) => {
-            let why = why.clone().unwrap_or_else(|| "it ended".to_owned());
-            Finding::wrong(subject, why, "it is started again by itself; the agent's log says more")
-        }
-        (State::Off, _) => Finding::wrong(
-            subject,
-            "it does not run: the fleet gives this node nothing to carry, no service, no user and nothing to call",
-            "operators declare it in the fleet, and publish: freehold publish",
-        ),
     }
 }
 
@@ -389,12 +352,5 @@ mod tests {
         let one_of_many = told(CallOutcome::WhichOne { class: "web".parse().unwrap() }, &ann);
         assert_eq!(one_of_many.mark, Mark::Soon);
         assert!(cure(&one_of_many).contains("wiki.NODE.harbor.internal"), "{one_of_many:?}");
-    }
-
-    #[test]
-    fn a_node_with_nothing_to_carry_is_not_told_to_sync() {
-        let off = process(Some(&TunnelView::default()), Program::Node);
-        assert_eq!(off.mark, Mark::Wrong);
-        assert!(off.found.contains("nothing to carry") && !cure(&off).contains("sync"), "{off:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use trials::place::{ended, mode, output, stderr, stdout, succeeded, until};
 use trials::port::Claim;
 
-use super::{Harbor, PAGE};
+use super::{Harbor, PAGE, agent};
 
 /// SOCKS with passwords and the resolver are at their ports or nowhere: at such as nobody else has.
 fn shared(socks: &Claim) -> String {
@@ -97,6 +97,32 @@ fn the_port_of_an_address_is_that_port_or_the_change_goes_back() {
     let bound = harbor.tunnel("beta")["listens"]["peers/tls"].clone();
     assert!(bound.as_str().is_some_and(|bound| bound.ends_with(&at["127.0.0.1".len()..])), "{bound}");
     assert!(place.status("beta")["problem"].is_null());
+}
+
+/// Nothing is on trial then, and without a gateway there is no exchange either: whoever looks is told all the same.
+#[test]
+fn the_port_of_an_address_that_is_taken_later_is_told_and_had_again_when_it_is_free() {
+    let mut harbor = Harbor::new();
+    let claim = Claim::new();
+    let (port, at) = (claim.port, claim.to_string());
+    harbor.declare_with("pages", &format!("    address: \"{at}\""));
+    harbor.scene.place.facts(&["publish", "--yes"]);
+    (harbor.beta, harbor.gateway) = (None, None);
+    let squatter = TcpListener::bind(("::", port)).unwrap();
+    harbor.beta = Some(agent(&harbor.scene.place, "beta"));
+    let told = format!("other nodes do not reach this one at {at}: cannot listen: ");
+    let place = &harbor.scene.place;
+    until("status says so", || place.status("beta")["problem"].as_str().is_some_and(|why| why.contains(&told)));
+    let said = stdout(&place.node("beta", &["doctor"], ""));
+    for line in [&*told, "WRONG  tunnel", "free the port, or declare another in the fleet"] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let bound = || harbor.tunnel("beta")["listens"]["peers/tls"].clone();
+    assert!(bound().is_null(), "elsewhere nobody would find it");
+    drop(squatter);
+    until("it is there again", || bound().as_str().is_some_and(|bound| bound.ends_with(&format!(":{port}"))));
+    assert!(!place.status("beta")["problem"].to_string().contains(&told));
+    assert!(!stdout(&place.node("beta", &["doctor"], "")).contains("free the port"));
 }
 
 /// With the agent down there is no tunnel, and what can be said is said.

@@ -1,38 +1,31 @@
 //! The rules that only the whole fleet shows: what contradicts itself is an error, what has no effect a warning.
 
+mod work;
 mod reach;
 mod tunnels;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use identity::principal::glob::{Effort, NameGlob, TooHard};
+use identity::principal::glob::{NameGlob, TooHard};
 use identity::principal::{Host, Name};
 
-use super::place::{Draft, Notes, Spot, error, error_about, warning};
+use super::place::{Notes, Spot, error, error_about, warning};
 use super::spots::Spots;
-use crate::fleet::{At, Fleet, MachineSpec, ROLE_OPERATOR};
+use crate::fleet::{At, ClassSpec, Fleet, MachineSpec, ROLE_OPERATOR};
 use crate::stored::Confirm;
 use reach::Reach;
+use work::Work;
 
-/// Steps of comparing all patterns with each other: less than a second. Ten thousand classes that begin differently take as
-/// many.
+/// Steps of comparing things with each other, of all rules together: less than a second. What a rule does once for each thing
+/// that is declared counts for nothing.
 const COMPARING: u32 = 5_000_000;
 
 pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     let reach = Reach::of(fleet);
-    let mut effort = Effort::of(COMPARING);
-    disjoint_classes(notes, spots, &mut effort);
-    nodes_outside_classes(notes, spots);
-    addresses(notes, fleet, spots);
-    listeners(notes, fleet, spots);
-    tunnels::ports(notes, fleet, spots);
-    patterns(notes, fleet, spots, &mut effort);
-    if notes.has_heard_all() {
-        relays(notes, fleet, spots);
-        reachable(notes, fleet, spots, &reach);
-        tunnels::forwards(notes, fleet, spots, &reach);
-        operators(notes, fleet, spots);
+    let mut work = Work::of(COMPARING);
+    if compare(notes, fleet, spots, &reach, &mut work).is_err() {
+        work.tell(notes);
     }
     // While something is wrong, what seems to have no effect may only be misspelled.
     if !notes.has_errors() {
@@ -43,24 +36,51 @@ pub(crate) fn check(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
     }
 }
 
+/// All rules by which something is wrong. With the first that takes too long it ends.
+fn compare(
+    notes: &mut Notes<'_>,
+    fleet: &Fleet,
+    spots: &Spots,
+    reach: &Reach<'_>,
+    work: &mut Work,
+) -> Result<(), TooHard> {
+    work.turn_to("use fewer `*`, or let patterns begin differently: `web-*`, `db-*`");
+    disjoint_classes(notes, spots, work)?;
+    nodes_outside_classes(notes, spots, work)?;
+    addresses(notes, fleet, spots);
+    work.turn_to("give fewer services one port of one machine");
+    listeners(notes, fleet, spots, work)?;
+    tunnels::ports(notes, fleet, spots, work)?;
+    work.turn_to("use fewer patterns for machines that may join");
+    patterns(notes, fleet, spots, work)?;
+    if notes.has_heard_all() {
+        relays(notes, fleet, spots);
+        reachable(notes, fleet, spots, reach);
+        work.turn_to("use fewer forwards, or fewer groups and roles for the services that they lead to");
+        tunnels::forwards(notes, fleet, spots, reach, work)?;
+        operators(notes, fleet, spots);
+    }
+    Ok(())
+}
+
 /// A name or host name that somebody claims proves nothing: such machines provide nothing and speak for nobody.
-fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, effort: &mut Effort) {
+fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, work: &mut Work) -> Result<(), TooHard> {
+    let places = fleet.services.values().flat_map(|service| &service.at);
+    let places = places.chain(fleet.users.values().flat_map(|user| &user.nodes));
+    let serving: BTreeSet<&Name> = places
+        .filter_map(|at| match at {
+            At::Class(class) => Some(class),
+            At::Node(_) => None,
+        })
+        .collect();
     for (name, invite) in &fleet.invites {
         let Some(at) = spots.names.invites.get(name).copied() else { continue };
         if invite.names.iter().any(NameGlob::is_any) {
             let draft = error(at, format!("the pattern `{name}` fits any name: it lets in whoever asks"));
             notes.push(draft.hint("say which names: `names: web-*`"));
         }
-        let serves = |class: &Name| {
-            let here = |at: &At| matches!(at, At::Class(it) if it == class);
-            fleet.services.values().any(|it| it.at.iter().any(here))
-                || fleet.users.values().any(|it| it.nodes.iter().any(here))
-        };
-        let found = match served_class(fleet, &invite.names, serves, effort) {
-            Ok(found) => found,
-            Err(TooHard) => return notes.push(too_hard(at)),
-        };
-        if let Some(class) = found {
+        let serving = serving.iter().filter_map(|class| Some((*class, fleet.classes.get(*class)?)));
+        if let Some(class) = served_class(serving, &invite.names, at, work)? {
             let message =
                 format!("the pattern `{name}` lets in machines of the class `{class}`, which has services or users");
             let draft = error(at, message);
@@ -71,28 +91,24 @@ fn patterns(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, effort: &mut Ef
             );
         }
     }
+    Ok(())
 }
 
 /// The first class that serves and that a machine of such a name may be in.
 fn served_class<'f>(
-    fleet: &'f Fleet,
+    serving: impl Iterator<Item = (&'f Name, &'f ClassSpec)>,
     names: &[NameGlob],
-    serves: impl Fn(&Name) -> bool,
-    effort: &mut Effort,
+    at: Spot,
+    work: &mut Work,
 ) -> Result<Option<&'f Name>, TooHard> {
-    for (class, spec) in fleet.classes.iter().filter(|(class, _)| serves(class)) {
+    for (class, spec) in serving {
         for (glob, own) in spec.names.iter().flat_map(|glob| names.iter().map(move |own| (glob, own))) {
-            if own.shared_name_within(glob, effort)?.is_some() {
+            if work.shared_name(at, own, glob)?.is_some() {
                 return Ok(Some(class));
             }
         }
     }
     Ok(None)
-}
-
-fn too_hard(at: Spot) -> Draft {
-    let draft = error(at, "it takes too long to say which names fit this pattern and all those before it");
-    draft.hint("use fewer `*`, or let patterns begin differently: `web-*`, `db-*`")
 }
 
 /// The patterns of all classes by what stands before their first `*`: two can share a name only if one beginning goes on
@@ -131,21 +147,17 @@ impl<'a> Beginnings<'a> {
 }
 
 /// A node takes what its class says only if there is one such class.
-fn disjoint_classes(notes: &mut Notes<'_>, spots: &Spots, effort: &mut Effort) {
+fn disjoint_classes(notes: &mut Notes<'_>, spots: &Spots, work: &mut Work) -> Result<(), TooHard> {
     let (mut reported, beginnings) = (BTreeSet::new(), Beginnings::of(&spots.globs));
     for (nth, (class, glob, at)) in spots.globs.iter().enumerate() {
         for (earlier, other, first) in beginnings.rivals(nth, &Beginnings::beginning(glob)) {
             if notes.is_crowded() {
-                return;
+                return Ok(());
             }
             if earlier == class || reported.contains(&(earlier, class)) {
                 continue;
             }
-            let shared = match glob.shared_name_within(other, effort) {
-                Ok(shared) => shared,
-                Err(TooHard) => return notes.push(too_hard(*at)),
-            };
-            if let Some(name) = shared {
+            if let Some(name) = work.shared_name(*at, glob, other)? {
                 reported.insert((earlier, class));
                 let message = format!("the classes `{earlier}` and `{class}` overlap: `{name}` would be in both");
                 let draft = error(*at, message).also(*first, format!("`{other}` is here"));
@@ -153,19 +165,25 @@ fn disjoint_classes(notes: &mut Notes<'_>, spots: &Spots, effort: &mut Effort) {
             }
         }
     }
+    Ok(())
 }
 
 /// A node that is named has nothing from a class; access tables could not tell the two apart.
-fn nodes_outside_classes(notes: &mut Notes<'_>, spots: &Spots) {
+fn nodes_outside_classes(notes: &mut Notes<'_>, spots: &Spots, work: &mut Work) -> Result<(), TooHard> {
     let beginnings = Beginnings::of(&spots.globs);
     for (node, at) in &spots.names.nodes {
-        let may_fit = beginnings.before(node.as_str()).filter_map(|nth| spots.globs.get(nth));
-        if let Some((class, glob, first)) = may_fit.into_iter().find(|(_, glob, _)| glob.matches(node.as_str())) {
+        for (class, glob, first) in beginnings.before(node.as_str()).filter_map(|nth| spots.globs.get(nth)) {
+            work.step(*first)?;
+            if !glob.matches(node.as_str()) {
+                continue;
+            }
             let draft = error(*at, format!("the node `{node}` would be in the class `{class}`, too"));
             let draft = draft.also(*first, format!("`{glob}` fits it"));
             notes.push(draft.hint("a machine is declared by its name or by a class: leave it to the class, rename it, or narrow the pattern"));
+            break;
         }
     }
+    Ok(())
 }
 
 fn relays(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
@@ -218,15 +236,21 @@ fn addresses_without_effect(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots)
     }
 }
 
-fn listeners(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+fn listeners(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, work: &mut Work) -> Result<(), TooHard> {
     let mut taken: BTreeMap<(&At, u16), Vec<(&Host, &Name)>> = BTreeMap::new();
     for (name, service) in &fleet.services {
+        let Some(second) = spots.addr.get(name) else { continue };
         for at in &service.at {
             let others = taken.entry((at, service.addr.port)).or_default();
-            let clash = others.iter().find(|(host, _)| same_listener(host, &service.addr.host));
-            if let Some((_, other)) = clash
-                && let (Some(second), Some(first)) = (spots.addr.get(name), spots.addr.get(*other))
-            {
+            let mut clash = None;
+            for (host, other) in others.iter() {
+                work.step(*second)?;
+                if same_listener(host, &service.addr.host) {
+                    clash = Some(*other);
+                    break;
+                }
+            }
+            if let Some((other, first)) = clash.and_then(|other| Some((other, spots.addr.get(other)?))) {
                 let message = format!("`{other}` and `{name}` both listen on {} of {}", service.addr, word(at));
                 let draft = error(*second, message).also(*first, format!("`{other}` is here"));
                 notes.push(draft.hint("give one of them another port"));
@@ -234,6 +258,7 @@ fn listeners(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
             others.push((&service.addr.host, name));
         }
     }
+    Ok(())
 }
 
 /// One port: an address that stands for all, or two words for the machine itself.
@@ -257,8 +282,9 @@ fn reachable(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &Reach<
             At::Class(_) => false,
         };
         let far = spots.at.get(name).map(Vec::as_slice).unwrap_or_default();
+        let callers = reach.callers(service);
         for (place, at) in far.iter().filter(|(place, _)| !has_address(place)) {
-            if reach.is_for_others(service, place) {
+            if reach.is_for_others(service, &callers, place) {
                 let message = match place {
                     At::Node(node) => {
                         format!("nobody can reach `{name}`: `{node}` has no address, and no node is a relay")

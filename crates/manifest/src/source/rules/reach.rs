@@ -1,6 +1,6 @@
 //! Who has a role, and where: enough to say whether somebody elsewhere may call a service.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use identity::principal::Name;
 
@@ -21,6 +21,12 @@ impl Holders {
             self.places.push(at.clone());
         }
     }
+
+    fn add_all(&mut self, others: Option<&Self>) {
+        for at in others.iter().flat_map(|others| &others.places) {
+            self.add(at);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(crate) struct Reach<'f> {
     pub(crate) holders: BTreeMap<&'f Name, Holders>,
     /// The roles that allow each group.
     pub(crate) allowing: BTreeMap<&'f Name, Vec<&'f Name>>,
+    /// Where those are whom each group lets in.
+    let_in: BTreeMap<&'f Name, Holders>,
     several_machines: bool,
 }
 
@@ -58,38 +66,40 @@ impl<'f> Reach<'f> {
             invite.roles.iter().for_each(|role| give(role, &[]));
         }
         let mut allowing: BTreeMap<&Name, Vec<&Name>> = BTreeMap::new();
+        let mut let_in: BTreeMap<&Name, Holders> = BTreeMap::new();
         for (role, groups) in &fleet.roles {
             for group in groups {
                 allowing.entry(group).or_default().push(role);
+                let_in.entry(group).or_default().add_all(holders.get(role));
             }
         }
         let several_machines = fleet.nodes.len() > 1 || !fleet.classes.is_empty();
-        Self { fleet, holders, allowing, several_machines }
+        Self { fleet, holders, allowing, let_in, several_machines }
     }
 
-    /// The places, up to two per role, of those who may call it.
-    fn callers<'s>(&'s self, service: &'s ServiceSpec) -> impl Iterator<Item = &'s At> {
-        let roles = service.groups.iter().filter_map(|group| self.allowing.get(group)).flatten();
-        roles.filter_map(|role| self.holders.get(role)).flat_map(|holders| holders.places.iter())
+    /// Where those are who may call it.
+    pub(crate) fn callers(&self, service: &ServiceSpec) -> Holders {
+        let mut callers = Holders::default();
+        service.groups.iter().for_each(|group| callers.add_all(self.let_in.get(group)));
+        callers
     }
 
-    /// Whether one of these roles allows it; with the role `node`, if it is a machine that asks.
-    pub(crate) fn allows(&self, roles: &BTreeSet<Name>, is_machine: bool, service: &ServiceSpec) -> bool {
-        let allowing = service.groups.iter().filter_map(|group| self.allowing.get(group)).flatten();
-        (is_machine && self.every_node_may(service)) || allowing.into_iter().any(|role| roles.contains(*role))
+    /// The roles that allow it, each as often as groups do.
+    pub(crate) fn allowing(&self, service: &'f ServiceSpec) -> impl Iterator<Item = &'f Name> {
+        service.groups.iter().filter_map(|group| self.allowing.get(group)).flatten().copied()
     }
 
-    fn every_node_may(&self, service: &ServiceSpec) -> bool {
+    pub(crate) fn every_node_may(&self, service: &ServiceSpec) -> bool {
         !self.fleet.every_node.is_disjoint(&service.groups)
     }
 
     /// Whether somebody who is not on this place, or on another node of this class, may call it.
-    pub(crate) fn is_for_others(&self, service: &ServiceSpec, place: &At) -> bool {
+    pub(crate) fn is_for_others(&self, service: &ServiceSpec, callers: &Holders, place: &At) -> bool {
         let same = |at: &At| at == place && matches!(place, At::Node(_));
-        self.every_node_may(service) && self.several_machines || self.callers(service).any(|at| !same(at))
+        self.every_node_may(service) && self.several_machines || callers.places.iter().any(|at| !same(at))
     }
 
     pub(crate) fn by_anybody(&self, service: &ServiceSpec) -> bool {
-        self.every_node_may(service) || self.callers(service).next().is_some()
+        self.every_node_may(service) || !self.callers(service).places.is_empty()
     }
 }

@@ -3,27 +3,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use identity::principal::glob::TooHard;
 use identity::principal::{Host, HostPort, Name};
 
 use super::reach::Reach;
+use super::work::Work;
 use super::{same_listener, word};
-use crate::fleet::{At, Fleet, MachineSpec};
+use crate::fleet::{At, Fleet, MachineSpec, ServiceSpec, UserSpec};
 use crate::source::place::{Notes, Spot, error, warning};
 use crate::source::spots::Spots;
 use crate::source::tunnel::{ForwardTold, Told};
 use crate::stored::{Forward, Socks};
 
 /// Whoever a forward asks for may call the service, and is at home there.
-pub(crate) fn forwards(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, reach: &Reach<'_>) {
-    let mut shut = Shut::default();
+pub(crate) fn forwards(
+    notes: &mut Notes<'_>,
+    fleet: &Fleet,
+    spots: &Spots,
+    reach: &Reach<'_>,
+    work: &mut Work,
+) -> Result<(), TooHard> {
+    let (mut shut, mut judge) = (Shut::default(), Judge { reach, work });
     for machine in machines(fleet, spots) {
         for (address, forward) in &machine.spec.policy.tunnel.forward {
             if let Some(said) = machine.told.forward.get(address) {
-                shut.look(fleet, reach, machine, forward, said);
+                shut.look(fleet, &mut judge, machine, forward, said)?;
             }
         }
     }
     shut.tell(notes, fleet);
+    Ok(())
 }
 
 /// What is not wrong, but hardly meant. Told once, however many machines it concerns.
@@ -103,6 +112,35 @@ fn machines<'f>(fleet: &'f Fleet, spots: &'f Spots) -> impl Iterator<Item = Mach
     })
 }
 
+/// Who may call what, within what all rules may take.
+struct Judge<'r, 'f> {
+    reach: &'r Reach<'f>,
+    work: &'r mut Work,
+}
+
+impl<'f> Judge<'_, 'f> {
+    /// Does one of these roles allow it?
+    fn allows(&mut self, roles: &BTreeSet<Name>, service: &'f ServiceSpec, at: Spot) -> Result<bool, TooHard> {
+        for role in self.reach.allowing(service) {
+            self.work.step(at)?;
+            if roles.contains(role) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_home(&mut self, user: &UserSpec, place: &At, at: Spot) -> Result<bool, TooHard> {
+        for home in &user.nodes {
+            self.work.step(at)?;
+            if home == place {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// Forwards through which nothing would come, each with the machines for which it is so.
 #[derive(Default)]
 struct Shut<'f> {
@@ -115,27 +153,28 @@ impl<'f> Shut<'f> {
     fn look(
         &mut self,
         fleet: &'f Fleet,
-        reach: &Reach<'_>,
+        judge: &mut Judge<'_, 'f>,
         Machine { at, spec, .. }: Machine<'f>,
         forward: &'f Forward,
         said: &'f ForwardTold,
-    ) {
-        let Some(service) = fleet.services.get(&forward.service) else { return };
+    ) -> Result<(), TooHard> {
+        let Some(service) = fleet.services.get(&forward.service) else { return Ok(()) };
         match &forward.user {
-            None if !reach.allows(&spec.roles, true, service) => {
+            None if !judge.reach.every_node_may(service) && !judge.allows(&spec.roles, service, said.at)? => {
                 self.machine.entry((said.service, &forward.service)).or_default().push(at);
             }
             None => {}
             Some(name) => {
-                let Some(user) = fleet.users.get(name) else { return };
-                if !reach.allows(&user.roles, false, service) {
+                let Some(user) = fleet.users.get(name) else { return Ok(()) };
+                if !judge.allows(&user.roles, service, said.at)? {
                     self.user.insert((said.service, &forward.service), name);
                 }
-                if !user.nodes.contains(at) {
+                if !judge.is_home(user, at, said.at)? {
                     self.not_home.entry((said.user.unwrap_or(said.at), name)).or_default().push(at);
                 }
             }
         }
+        Ok(())
     }
 
     fn tell(self, notes: &mut Notes<'_>, fleet: &Fleet) {
@@ -179,7 +218,7 @@ fn several(machines: &[&At]) -> String {
 type Wanted<'f> = BTreeMap<u16, BTreeMap<&'f Host, (String, Spot)>>;
 
 /// Two that want one port of a machine, of whom one is its tunnel's.
-pub(crate) fn ports(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
+pub(crate) fn ports(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots, work: &mut Work) -> Result<(), TooHard> {
     let mut services: BTreeMap<&At, Vec<(&Name, &HostPort)>> = BTreeMap::new();
     for (name, service) in &fleet.services {
         for at in &service.at {
@@ -196,7 +235,7 @@ pub(crate) fn ports(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
         }
         for (address, what, spot) in listeners(spec, said) {
             let there = wanted.entry(address.port).or_default();
-            if let Some((other, first)) = clash(there, &address.host) {
+            if let Some((other, first)) = clash(there, &address.host, spot, work)? {
                 if told.insert((spot, *first)) {
                     let draft = error(spot, format!("{other} and {what} both listen on {address} of {}", word(at)));
                     notes.push(draft.also(*first, format!("{other} is here")).hint("give one of them another port"));
@@ -206,6 +245,7 @@ pub(crate) fn ports(notes: &mut Notes<'_>, fleet: &Fleet, spots: &Spots) {
             there.insert(&address.host, (what.to_owned(), spot));
         }
     }
+    Ok(())
 }
 
 fn listeners<'f>(spec: &'f MachineSpec, said: &'f Told) -> Vec<(&'f HostPort, &'static str, Spot)> {
@@ -222,14 +262,27 @@ fn listeners<'f>(spec: &'f MachineSpec, said: &'f Told) -> Vec<(&'f HostPort, &'
 }
 
 /// Who has it already. A machine may have many listeners on one port: they are looked up, not gone through.
-fn clash<'w>(there: &'w BTreeMap<&Host, (String, Spot)>, host: &Host) -> Option<&'w (String, Spot)> {
+fn clash<'w>(
+    there: &'w BTreeMap<&Host, (String, Spot)>,
+    host: &Host,
+    at: Spot,
+    work: &mut Work,
+) -> Result<Option<&'w (String, Spot)>, TooHard> {
     let every = [Host::Ip(Ipv4Addr::UNSPECIFIED.into()), Host::Ip(Ipv6Addr::UNSPECIFIED.into())];
     match host {
         Host::Ip(ip) if !ip.is_unspecified() => {
             let words = ip.is_loopback().then(|| Host::Dns("localhost".to_owned()));
             let same = [Some(host), every.first(), every.last(), words.as_ref()];
-            same.into_iter().flatten().find_map(|host| there.get(host))
+            Ok(same.into_iter().flatten().find_map(|host| there.get(host)))
         }
-        _ => there.iter().find(|(other, _)| same_listener(other, host)).map(|(_, found)| found),
+        _ => {
+            for (other, found) in there {
+                work.step(at)?;
+                if same_listener(other, host) {
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
+        }
     }
 }

@@ -351,3 +351,49 @@ fn patterns_of_many_stars_do_not_keep_anybody_waiting() {
     assert!(matches!(hard[..], [line] if line.starts_with("more.yaml:")), "{hard:?}");
     assert!(told.contains("hint: use fewer `*`, or let patterns begin differently: `web-*`, `db-*`"), "{told}");
 }
+
+/// Four thousand lines.
+fn lines(line: impl Fn(usize) -> String) -> String {
+    (0..4000).map(|nth| format!("  {}\n", line(nth))).collect()
+}
+
+/// One budget for all rules: whatever is compared with much else ends, and the file is named for which most was done.
+#[test]
+fn what_is_compared_with_all_the_rest_ends_in_time_and_names_its_file() {
+    let names = |letter: &str| (0..4000).map(|nth| format!("{letter}{nth}")).collect::<Vec<_>>().join(", ");
+    let nodes = format!("nodes:\n{}", lines(|nth| format!("n{nth}:")));
+    let classes = format!("classes:\n{}", lines(|nth| format!("c{nth}: {{match: '*-{nth}z'}}")));
+    let listeners = lines(|nth| format!("s{nth}: {{at: desk, addr: '127.9.{}.{}:80'}}", nth / 200 + 1, nth % 200 + 1));
+    let invites = format!("invites:\n{}", lines(|nth| format!("i{nth}: {{names: ['i{nth}-*'], from: 10.0.0.0/8}}")));
+    let serving = format!(
+        "classes:\n{}services:\n  everywhere: {{addr: '127.0.0.1:81', at: [{}]}}\n",
+        lines(|nth| format!("p{nth}: {{match: 'p{nth}-*'}}")),
+        names("p")
+    );
+    let forwards =
+        lines(|nth| format!("n{nth}: {{tunnel: {{forward: {{'127.0.0.1:9': {{service: wiki, user: crowd}}}}}}}}"));
+    let crowd = format!("users:\n  crowd: {{nodes: [{}]}}\n", names("n"));
+    for (much, rest, cure) in [
+        (classes, nodes, "use fewer `*`"),
+        (format!("services:\n{listeners}"), String::new(), "give fewer services one port"),
+        (invites, serving, "use fewer patterns for machines that may join"),
+        (format!("nodes:\n{forwards}"), crowd, "use fewer forwards"),
+    ] {
+        let told = told_of(&[("fleet.yaml", WELL), ("much.yaml", &much), ("rest.yaml", &rest)]);
+        let hard: Vec<&str> = told.lines().filter(|line| line.contains("takes too long")).collect();
+        let begins: String = told.chars().take(2000).collect();
+        assert!(matches!(hard[..], [line] if line.starts_with("much.yaml:")), "{cure}: {begins}");
+        assert!(told.contains(cure), "{cure}: {begins}");
+    }
+}
+
+#[test]
+fn what_the_org_says_is_not_repeated_without_end() {
+    let forwards: Vec<String> = (0..250).map(|nth| format!("'127.0.0.1:{}': wiki", 20_000 + nth)).collect();
+    let more = format!(", tunnel: {{forward: {{{}}}}}}}\nnodes:\n", forwards.join(", "));
+    let org = WELL.replacen("}\nnodes:\n", &more, 1);
+    let nodes: String = (0..20_000).map(|nth| format!("  n{nth}:\n")).collect();
+    let told = told_of(&[("fleet.yaml", &org), ("more.yaml", &format!("nodes:\n{nodes}"))]);
+    let begins: String = told.chars().take(600).collect();
+    assert!(begins.contains("fleet.yaml:1:1: error: what is said here is repeated for each machine"), "{begins}");
+}

@@ -147,9 +147,12 @@ impl Account {
             } else if believed < said {
                 tracing::warn!(said, believed, "the tunnel says that it listens where it should not");
             }
-            let forwards = orders.run.policy.forward.clone();
+            let (forwards, address) = (orders.run.policy.forward.clone(), orders.run.address.clone());
             self.note_ports(&at);
-            self.show(|view| (view.listens, view.failed, view.forwards) = (at, failed, forwards));
+            self.show(|view| {
+                (view.listens, view.failed) = (at, failed);
+                (view.forwards, view.address) = (forwards, address);
+            });
         }
         let saved = self.meetings.save(&self.scope);
         let cure = "they are forgotten when the agent ends: free space";

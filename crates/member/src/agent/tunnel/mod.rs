@@ -141,15 +141,7 @@ impl TunnelDesk {
 }
 
 impl Agent {
-    /// Why other nodes do not reach this one where they were told to, for people.
-    pub(super) fn unreached(&self) -> Option<String> {
-        match self.peers_port() {
-            PeersPort::Missing(why) => Some(why),
-            PeersPort::Had | PeersPort::Awaited => None,
-        }
-    }
-
-    /// The same as a check of what is on trial, which does not stay on a port that is only hoped for.
+    /// What is on trial does not stay on a port that is only hoped for.
     pub(super) fn check_peers_port(&mut self) {
         let unreached = match self.peers_port() {
             PeersPort::Had => None,

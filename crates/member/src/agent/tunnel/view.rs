@@ -29,6 +29,9 @@ pub struct TunnelView {
     /// Which service each forward leads to.
     #[serde(default)]
     pub forwards: BTreeMap<HostPort, Forward>,
+    /// Where other nodes were told to call, when the process said this.
+    #[serde(default)]
+    pub address: Option<HostPort>,
     /// Absent if the process does not run, or does not answer.
     pub now: Option<View>,
 }
@@ -61,6 +64,16 @@ pub(crate) enum PeersPort {
 }
 
 impl TunnelView {
+    /// Why other nodes do not reach this one where they were told to, for people.
+    pub(crate) fn unreached(&self) -> Option<String> {
+        self.address.as_ref().filter(|_| self.state == State::Running).and_then(|address| self.not_heard_at(address))
+    }
+
+    fn not_heard_at(&self, address: &HostPort) -> Option<String> {
+        let why = [ListenerId::PeersTls, ListenerId::PeersQuic].iter().find_map(|place| self.failed.get(place))?;
+        Some(format!("other nodes do not reach this one at {address}: cannot listen: {why}"))
+    }
+
     pub(crate) fn peers_port(&self, runs: &Runs) -> PeersPort {
         let address = match (&runs.address, self.state) {
             (Some(address), State::Running) => address,
@@ -68,9 +81,8 @@ impl TunnelView {
             (Some(_), State::Waiting) => return PeersPort::Awaited,
             (Some(_), State::Off) | (None, _) => return PeersPort::Had,
         };
-        let failed = [ListenerId::PeersTls, ListenerId::PeersQuic].iter().find_map(|place| self.failed.get(place));
-        if let Some(why) = failed {
-            return PeersPort::Missing(format!("other nodes do not reach this one at {address}: cannot listen: {why}"));
+        if let Some(why) = self.not_heard_at(address) {
+            return PeersPort::Missing(why);
         }
         let wished = runs.tunnel.listen.as_ref().map_or(address.port, |listen| listen.port);
         match self.listens.get(&ListenerId::PeersTls) {
@@ -149,6 +161,11 @@ mod tests {
         }
         let PeersPort::Missing(why) = view(Some(7444), Some("[::]:7444: in use")).peers_port(&runs) else { panic!() };
         assert_eq!(why, "other nodes do not reach this one at alpha.example:7444: cannot listen: [::]:7444: in use");
+        // Whoever asks is told by the address that the process was given.
+        let taken = TunnelView { address: runs.address.clone(), ..view(None, Some("[::]:7444: in use")) };
+        assert_eq!(taken.unreached().as_ref(), Some(&why));
+        assert_eq!(TunnelView { state: State::Waiting, ..taken.clone() }.unreached(), None);
+        assert_eq!(TunnelView { address: None, ..taken }.unreached(), None);
         // Behind a router it listens elsewhere.
         runs.tunnel.listen = Some("192.0.2.1:9000".parse().unwrap());
         assert_eq!(view(Some(9000), None).peers_port(&runs), PeersPort::Had);

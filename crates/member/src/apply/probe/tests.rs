@@ -9,7 +9,9 @@ use super::*;
 
 async fn probed(probe: Probe) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
-    one(&Check { probe, timeout: Seconds(1) }, folder.path()).await.map_err(|why| why.to_string())
+    // Programs take their time to begin.
+    let timeout = if matches!(probe, Probe::Command(_)) { Seconds(60) } else { Seconds(1) };
+    one(&Check { probe, timeout }, folder.path()).await.map_err(|why| why.to_string())
 }
 
 fn sh(script: &str) -> Probe {
@@ -110,7 +112,7 @@ async fn a_delivered_program_is_found_by_its_path() {
     std::fs::create_dir(folder.path().join("bin")).unwrap();
     std::fs::write(folder.path().join("bin/check"), "#!/bin/sh\ntest -f motd\n").unwrap();
     std::fs::set_permissions(folder.path().join("bin/check"), std::fs::Permissions::from_mode(0o700)).unwrap();
-    let check = Check { probe: Probe::Command(vec!["bin/check".to_owned()]), timeout: Seconds(5) };
+    let check = Check { probe: Probe::Command(vec!["bin/check".to_owned()]), timeout: Seconds(60) };
     assert!(one(&check, folder.path()).await.is_err());
     std::fs::write(folder.path().join("motd"), "").unwrap();
     assert_eq!(one(&check, folder.path()).await, Ok(()));
@@ -163,11 +165,33 @@ async fn a_program_that_takes_too_long_ends_with_all_it_began() {
     life.ends().await;
 }
 
+/// Out of its group and its session, and twice away from its parent.
+fn escape_and(then: &str) -> Probe {
+    let escapes = "setsid sh -c '(setsid sh -c \"echo >&3; touch away; exec sleep 600\" &)'";
+    sh(&format!("exec 3> life; rm -f away; {escapes}; until test -e away; do sleep 0.01; done; {then}"))
+}
+
+#[tokio::test]
+async fn what_a_program_moves_out_of_its_session_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (then, timeout, told) in [
+        ("exit 0", Seconds(60), Ok(())),
+        ("kill -9 0", Seconds(60), Err("`sh` ended with signal: 9 (SIGKILL)")),
+        ("sleep 600", Seconds(4), Err("no answer within 4s")),
+    ] {
+        let mut life = Life::of(folder.path());
+        let ended = one(&Check { probe: escape_and(then), timeout }, folder.path()).await;
+        assert_eq!(ended.map_err(|why| why.to_string()), told.map_err(str::to_owned));
+        life.begins().await;
+        life.ends().await;
+    }
+}
+
 #[tokio::test]
 async fn checks_that_are_no_longer_wanted_end_with_all_they_began() {
     let folder = tempfile::tempdir().unwrap();
     let mut life = Life::of(folder.path());
-    let check = Check { probe: begin_and("wait"), timeout: Seconds(500) };
+    let check = Check { probe: escape_and("sleep 600"), timeout: Seconds(500) };
     let checks = BTreeMap::from([("long".parse().unwrap(), check)]);
     let running = tokio::spawn(run(checks, folder.path().to_owned()));
     life.begins().await;

@@ -18,6 +18,8 @@ pub enum Unsound {
     Newer,
     #[error("not 32 bytes")]
     NotAKey,
+    #[error("it is not the number of the last SVID")]
+    NotACount,
     #[error("empty")]
     Empty,
     #[error("it is missing")]

@@ -1,44 +1,12 @@
-//! What a damaged file is worth. An SVID, or what a gateway tells again: as much as none, until there is another.
+//! What a damaged file is worth to its reader. An SVID, or what a gateway tells again: as much as none, until there is another.
 
-use std::fs;
 use std::io::ErrorKind;
 
 use ground::file::FileError;
 use identity::causes::describe;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 
-use super::{Scope, ScopeError, Seat, Svid, read_json, read_key};
-
-/// What becomes of this machine when a file of its scope is damaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Worth {
-    /// It is written anew: by the next exchange, or when it is needed.
-    Heals,
-    /// Without it, nothing goes on.
-    Needed,
-}
-
-/// Every file that lies in a scope itself; how each is read. Folders below it have their own ways: `svids/`, `trust/`, `state/`.
-pub(crate) const FILES: [(&str, Worth); 17] = [
-    ("node.key", Worth::Needed),
-    ("seal.key", Worth::Needed),
-    ("pending.key", Worth::Needed),
-    ("node.json", Worth::Needed),
-    ("known.json", Worth::Needed),
-    // While a join is not finished.
-    ("wish.json", Worth::Needed),
-    ("waiting.key", Worth::Needed),
-    ("old.key", Worth::Needed),
-    ("admission.json", Worth::Heals),
-    ("tip.json", Worth::Heals),
-    ("last-good.json", Worth::Heals),
-    ("refused.json", Worth::Heals),
-    ("left.json", Worth::Heals),
-    ("suspensions.json", Worth::Heals),
-    ("steady.json", Worth::Heals),
-    ("listing.json", Worth::Heals),
-    ("tunnel.json", Worth::Heals),
-];
+use super::{Scope, ScopeError, Seat, Svid};
 
 impl Scope {
     /// A file that a gateway tells again, or that only people read.
@@ -50,22 +18,6 @@ impl Scope {
             }
             read => read,
         }
-    }
-
-    /// Files that nobody can read, and what becomes of them.
-    pub fn damaged(&self) -> Vec<(Worth, ScopeError)> {
-        let harmed = |name: &str| match name {
-            _ if !self.path(name).exists() => None,
-            "seal.key" => self.seal_secret().err(),
-            "waiting.key" => self.waiting().err(),
-            "known.json" => self.known().err(),
-            "node.key" | "pending.key" | "old.key" => read_key(&self.path(name)).err(),
-            json => read_json::<IgnoredAny>(&self.path(json)).err(),
-        };
-        let own = FILES.into_iter().filter_map(|(name, worth)| Some((worth, harmed(name)?)));
-        let tips = fs::read_dir(self.path("tips")).into_iter().flatten().flatten();
-        let tips = tips.filter_map(|entry| Some((Worth::Heals, read_json::<IgnoredAny>(&entry.path()).err()?)));
-        own.chain(tips).filter(|(_, why)| why.is_damage()).collect()
     }
 }
 
@@ -81,7 +33,7 @@ impl Seat {
 
 impl ScopeError {
     /// No reader will make anything of it. A key that others can read is another matter, and so is a disk that fails.
-    fn is_damage(&self) -> bool {
+    pub(crate) fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } | Self::DamagedKey { .. } => true,
             // A certificate whose key is gone.
@@ -133,23 +85,6 @@ mod tests {
             let (ill, next) = found(harm);
             assert_eq!((ill.unwrap(), next), (None, 2));
         }
-    }
-
-    #[test]
-    fn each_file_that_is_damaged_is_named_with_what_becomes_of_it() {
-        let (_root, scope) = crate::scene::scope();
-        assert_eq!(scope.damaged().len(), 0);
-        for (name, _) in FILES {
-            ground::file::write(&scope.path(name), b"half of it", ground::file::FileAccess::Private).unwrap();
-        }
-        fs::create_dir(scope.path("tips")).unwrap();
-        fs::write(scope.path("tips/quay.json"), "{").unwrap();
-        let told = scope.damaged();
-        let named = |name: &str| told.iter().any(|(_, why)| why.to_string().contains(name));
-        for (name, _) in FILES {
-            assert!(named(name), "{name}: {told:?}");
-        }
-        assert!(named("tips/quay.json") && told.len() == FILES.len() + 1, "{told:?}");
     }
 
     #[test]
