@@ -178,7 +178,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = match terminal::line::read() {
+        Ok(cli) => cli,
+        Err(end) => return end,
+    };
     if let Command::Tunnel(tunnel) = &cli.command {
         return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }

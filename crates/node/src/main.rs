@@ -91,7 +91,10 @@ static MARK: &str = concat!("freehold-node-version:", env!("CARGO_PKG_VERSION"),
 fn main() -> ExitCode {
     // Seen to be used, so that no linker drops it.
     std::hint::black_box(MARK);
-    let cli = Cli::parse();
+    let cli: Cli = match terminal::line::read() {
+        Ok(cli) => cli,
+        Err(end) => return end,
+    };
     if let Command::Tunnel(tunnel) = &cli.command {
         return tunnel.run().map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use ground::file::FileError;
+use ground::passphrase::NoPassphrase;
 use ground::plain::plain;
 use identity::head::BadHead;
 use member::ask::error::AskError;
@@ -259,6 +260,9 @@ fn nobody_answers(why: &(dyn Error + 'static)) -> bool {
 }
 
 fn exit_of(error: &(dyn Error + 'static)) -> Exit {
+    if lacks_passphrase(error) {
+        return Exit::Usage;
+    }
     if let Some(AskError::Revoked | AskError::BadAnswer(_) | AskError::Untimely { .. } | AskError::OtherWish { .. }) =
         error.downcast_ref::<AskError>()
     {
@@ -276,6 +280,25 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
         ) => Exit::Refused,
         _ => Exit::Failed,
     }
+}
+
+/// None was given that could be used: nothing was tried, and the next time it is given in another way.
+fn lacks_passphrase(error: &(dyn Error + 'static)) -> bool {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        match error.downcast_ref::<NoPassphrase>() {
+            Some(NoPassphrase::Terminal(_)) => return false,
+            Some(
+                NoPassphrase::File(_)
+                | NoPassphrase::BadFile
+                | NoPassphrase::NoTerminal
+                | NoPassphrase::Differ
+                | NoPassphrase::Empty,
+            ) => return true,
+            None => at = error.source(),
+        }
+    }
+    false
 }
 
 #[cfg(test)]

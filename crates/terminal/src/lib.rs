@@ -4,6 +4,7 @@
 
 pub mod screen;
 pub mod failure;
+pub mod line;
 pub mod show;
 pub mod log;
 pub mod table;
