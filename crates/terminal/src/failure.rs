@@ -13,6 +13,8 @@ use serde::Serialize;
 use wire::connect::CallError;
 use wire::known::BadKnowledge;
 
+use crate::facts;
+
 /// 0 done, 1 failed, 2 usage, 3 refused, 4 done and taken back by a node, 5 begun and waiting for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -137,7 +139,7 @@ impl Failure {
                 code: self.code.as_deref(),
                 hint: self.hint.as_deref(),
             };
-            eprintln!("{}", serde_json::to_string(&told).unwrap_or_default());
+            eprintln!("{}", facts::line(&told));
         } else {
             eprintln!("error: {}", plain(&self.doing));
             for cause in &self.causes {
