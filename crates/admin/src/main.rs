@@ -182,7 +182,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = match terminal::line::read() {
+        Ok(cli) => cli,
+        Err(end) => return end,
+    };
     let started = match &cli.command {
         Command::Tunnel(tunnel) => Some(tunnel.run()),
         Command::Keep(keep) => Some(keep.run()),

@@ -95,7 +95,10 @@ static MARK: &str = concat!("freehold-node-version:", env!("CARGO_PKG_VERSION"),
 fn main() -> ExitCode {
     // Seen to be used, so that no linker drops it.
     std::hint::black_box(MARK);
-    let cli = Cli::parse();
+    let cli: Cli = match terminal::line::read() {
+        Ok(cli) => cli,
+        Err(end) => return end,
+    };
     let started = match &cli.command {
         Command::Tunnel(tunnel) => Some(tunnel.run()),
         Command::Keep(keep) => Some(keep.run()),

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use ground::file::FileError;
+use ground::passphrase::NoPassphrase;
 use ground::plain::plain;
 use identity::head::BadHead;
 use member::ask::error::AskError;
@@ -11,6 +12,8 @@ use org::refusal::{Refusal, WAY_OUT};
 use serde::Serialize;
 use wire::connect::CallError;
 use wire::known::BadKnowledge;
+
+use crate::facts;
 
 /// 0 done, 1 failed, 2 usage, 3 refused, 4 done and taken back by a node, 5 begun and waiting for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +139,7 @@ impl Failure {
                 code: self.code.as_deref(),
                 hint: self.hint.as_deref(),
             };
-            eprintln!("{}", serde_json::to_string(&told).unwrap_or_default());
+            eprintln!("{}", facts::line(&told));
         } else {
             eprintln!("error: {}", plain(&self.doing));
             for cause in &self.causes {
@@ -259,6 +262,9 @@ fn nobody_answers(why: &(dyn Error + 'static)) -> bool {
 }
 
 fn exit_of(error: &(dyn Error + 'static)) -> Exit {
+    if lacks_passphrase(error) {
+        return Exit::Usage;
+    }
     if let Some(AskError::Revoked | AskError::BadAnswer(_) | AskError::Untimely { .. } | AskError::OtherWish { .. }) =
         error.downcast_ref::<AskError>()
     {
@@ -276,6 +282,25 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
         ) => Exit::Refused,
         _ => Exit::Failed,
     }
+}
+
+/// None was given that could be used: nothing was tried, and the next time it is given in another way.
+fn lacks_passphrase(error: &(dyn Error + 'static)) -> bool {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        match error.downcast_ref::<NoPassphrase>() {
+            Some(NoPassphrase::Terminal(_)) => return false,
+            Some(
+                NoPassphrase::File(_)
+                | NoPassphrase::BadFile
+                | NoPassphrase::NoTerminal
+                | NoPassphrase::Differ
+                | NoPassphrase::Empty,
+            ) => return true,
+            None => at = error.source(),
+        }
+    }
+    false
 }
 
 #[cfg(test)]

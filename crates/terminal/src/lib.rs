@@ -3,7 +3,9 @@
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
 pub mod screen;
+pub mod facts;
 pub mod failure;
+pub mod line;
 pub mod show;
 pub mod log;
 pub mod table;

@@ -167,6 +167,20 @@ fn flags_stand_before_or_after_the_words() {
 }
 
 #[test]
+fn a_code_of_another_org_than_the_one_that_was_named_is_not_used() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let invite = place.invite(&[]);
+    let code = text(&invite, "code");
+    let no = place.node("web-1", &["join", "--name", "web-1", "--org", "lagoon"], &code);
+    ended(&no, 2, "the code is for the org `harbor`, and not for `lagoon`");
+    assert!(stderr(&no).contains("--as lagoon"), "{}", stderr(&no));
+    assert!(!place.root("web-1").exists(), "nothing was made");
+    assert_eq!(place.spent(&text(&invite, "id")), 0);
+    succeeded(&place.node("web-1", &["join", "--name", "web-1", "--org", "harbor"], &code));
+}
+
+#[test]
 fn joining_twice_is_safe_and_spends_one_use() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();

@@ -154,7 +154,7 @@ fn a_passphrase_protects_the_keys_and_opens_them_again() {
     let create = |words: &[&str]| place.freehold(&[&["invite", "create", "--json"], words].concat());
     let check = || {
         ended(&create(&["--passphrase-file", &wrong]), 1, "the passphrase is wrong");
-        ended(&create(&[]), 1, "there is no terminal to ask at");
+        ended(&create(&[]), 2, "there is no terminal to ask at");
         json(&create(&["--passphrase-file", &right]))
     };
     check();

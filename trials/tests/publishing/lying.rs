@@ -82,8 +82,7 @@ fn an_admission_that_does_not_count_gets_no_leaf_though_the_gateway_wrote_it_dow
         { "why": "the invite that let it in does not count: it was revoked", "nodes": ["web-8"] },
     ]);
     assert_eq!(status["waits"], waits);
-    let alarm =
-        "`web-9`, let in by `quay`: all uses of the invite at this gateway were spent: freehold node show web-9";
+    let alarm = "web-9, let in by quay: all uses of the invite at this gateway were spent: freehold node show web-9";
     assert_eq!(status["alarms"], serde_json::json!([alarm]));
     assert_eq!(scene.publish()["published"], true);
     let mut all = members(&["quay", "web-1", "web-2", "web-3"]);

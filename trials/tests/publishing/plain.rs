@@ -12,7 +12,7 @@ fn a_plan_says_what_would_change_and_publishing_makes_it_so() {
     scene.declare(QUAY);
     let plan = scene.place.facts(&["plan"]);
     assert_eq!(plan["enter"], json!(["quay"]));
-    assert!(lines(&plan["summary"]).contains("gains `wiki`"), "{plan}");
+    assert!(lines(&plan["summary"]).contains("gains wiki"), "{plan}");
     let words = scene.place.freehold(&["plan"]);
     succeeded(&words);
     assert!(stdout(&words).contains("no fleet was published yet"), "{}", stdout(&words));

@@ -172,7 +172,7 @@ fn a_publish_is_watched_until_everybody_stays_and_one_that_goes_back_is_told() {
     let ended_badly = output(second);
     ended(&ended_badly, 4, "did not stay on `web-1`");
     let told: Value = serde_json::from_slice(&ended_badly.stdout).unwrap();
-    assert_eq!(fate(&told, "web-1")["why"], "check `wiki` failed");
+    assert_eq!(fate(&told, "web-1")["why"], "check wiki failed");
 }
 
 #[test]

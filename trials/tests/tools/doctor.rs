@@ -66,7 +66,7 @@ fn what_others_can_read_is_named_with_the_command_that_closes_it() {
     ] {
         set(name, mode);
         let cure = format!("chmod {right:o} ");
-        doctor(&place).has("WRONG", "files", &format!("{name}` is open to others (mode {mode:o})"), &cure);
+        doctor(&place).has("WRONG", "files", &format!("{name} is open to others (mode {mode:o})"), &cure);
         set(name, right);
         // SQLite gives files that it makes beside the ledger the ledger's own mode.
         for side in ["gateway/ledger.db-wal", "gateway/ledger.db-shm"] {
@@ -92,7 +92,7 @@ fn a_file_of_another_user_is_named() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     std::os::unix::fs::chown(place.org().join("gateway/gateway.json"), Some(65_534), None).unwrap();
-    doctor(&place).has("WRONG", "files", "gateway.json` belongs to user 65534, its folder to user 0", "chown 0 ");
+    doctor(&place).has("WRONG", "files", "gateway.json belongs to user 65534, its folder to user 0", "chown 0 ");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_mistake_in_the_configuration_is_found_before_it_matters() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();
     std::fs::write(place.org().join("gateway/serve.toml"), "lisen = \"127.0.0.1:1\"\n").unwrap();
-    doctor(&place).has("WRONG", "config", "did you mean `listen`?", "freehold serve --help");
+    doctor(&place).has("WRONG", "config", "did you mean listen?", "freehold serve --help");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn where_there_is_nothing_it_says_how_to_begin() {
     doctor(&place).has("WRONG", "org", "there is no org", "freehold found NAME");
     let place = Place::founded(&[]);
     let told = Told::by(place.freehold_command(&["doctor", "--json", "--org", "nowhere"]));
-    told.has("WRONG", "files", "nowhere`: No such file", "--home DIR");
+    told.has("WRONG", "files", "nowhere: No such file", "--home DIR");
     let plain = output(place.freehold_command(&["doctor"]));
     assert_eq!(plain.status.code(), Some(1));
     let text = stdout(&plain);

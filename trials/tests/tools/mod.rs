@@ -1,6 +1,7 @@
 //! What makes the programs pleasant to run: configuration, numbers to watch, a doctor, completions, manual pages.
 
 mod completions_and_manual;
+mod every_command;
 mod config;
 mod metrics;
 mod illness;

@@ -54,7 +54,7 @@ fn an_svid_that_ended_and_a_key_that_others_can_read_are_told() {
     let key = place.scope("web-1").join("node.key");
     std::fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
     let told = doctor(&place, "web-1");
-    told.has("WRONG", "files", "node.key` is open to others (mode 644)", "chmod 600");
+    told.has("WRONG", "files", "node.key is open to others (mode 644)", "chmod 600");
     told.has("WRONG", "files", "node.key", "replace that key");
     told.has("WRONG", "membership", "can be read by others", "join anew");
 }
@@ -69,7 +69,7 @@ fn a_revoked_machine_learns_what_is_left_to_do() {
     succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
     assert_eq!(agent.end().0, Some(3));
     let told = doctor(&place, "web-1");
-    told.has("WRONG", "membership", "operators revoked `web-1`", "freehold-node leave --local");
+    told.has("WRONG", "membership", "operators revoked web-1", "freehold-node leave --local");
     // What follows from it is left out: nothing else helps.
     assert_eq!(told.count("wrong"), 1, "{told:?}");
     let status = stdout(&place.node("web-1", &["status"], ""));
@@ -106,7 +106,7 @@ fn damage_to_each_file_is_told_with_its_cure() {
     std::fs::remove_dir_all(place.scope("web-1")).unwrap();
     doctor(&place, "web-1").has("WRONG", "membership", "no org was joined", "freehold-node join");
     let lagoon = || Told::by(place.node_command("web-1", &["doctor", "wiki", "--org", "lagoon", "--json"]));
-    lagoon().has("WRONG", "membership", "no org `lagoon` was joined under", "freehold-node join");
+    lagoon().has("WRONG", "membership", "no org lagoon was joined under", "freehold-node join");
     std::fs::create_dir_all(place.scope("web-1")).unwrap();
     lagoon().has("WRONG", "membership", "joined were harbor", "--org harbor");
     assert_eq!(lagoon().count("wrong"), 1);
@@ -217,7 +217,7 @@ fn a_file_that_a_gateway_tells_again_heals_and_is_told_until_then() {
     harm("half of it");
     let told = doctor(&place, "web-1");
     for name in names {
-        told.has("soon", "files", &format!("{name}` is damaged"), "the agent writes it anew: freehold-node run");
+        told.has("soon", "files", &format!("{name} is damaged"), "the agent writes it anew: freehold-node run");
     }
     let agent = place.agent("web-1");
     let heals = || {
@@ -233,7 +233,7 @@ fn a_file_that_a_gateway_tells_again_heals_and_is_told_until_then() {
     heals();
     drop(agent);
     std::fs::write(place.scope("web-1").join("known.json"), "half of it").unwrap();
-    doctor(&place, "web-1").has("WRONG", "membership", "known.json` is damaged", "put the file back from a copy");
+    doctor(&place, "web-1").has("WRONG", "membership", "known.json is damaged", "put the file back from a copy");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_proof_of_joining_that_is_damaged_comes_with_the_next_renewal() {
     let file = place.scope("web-1").join("admission.json");
     let whole = std::fs::read(&file).unwrap();
     std::fs::write(&file, "half of it").unwrap();
-    doctor(&place, "web-1").has("soon", "files", "admission.json` is damaged", "the agent writes it anew");
+    doctor(&place, "web-1").has("soon", "files", "admission.json is damaged", "the agent writes it anew");
     let _agent = place.agent("web-1");
     until("it is whole again", || std::fs::read(&file).unwrap() == whole);
 }

@@ -179,6 +179,11 @@ impl Common {
         Ok((known.org(), opened))
     }
 
+    /// A gateway is asked with keys alone; whoever has none yet is asked for the passphrase once.
+    fn given_or_opened(&self, given: Option<&SignerKeys>, org: &OrgName, doing: &str) -> Result<SignerKeys, Failure> {
+        given.cloned().map_or_else(|| self.keys(org, doing), Ok)
+    }
+
     fn operator(&self, org: &OrgName, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let known = folder.known().map_err(|why| match why {
@@ -217,9 +222,7 @@ impl Common {
             None => Passphrase::ask_new("passphrase for the private keys of the org"),
         };
         let hint = "give it with --passphrase-file FILE; or type --unprotected to keep the keys unencrypted";
-        passphrase
-            .map(Some)
-            .map_err(|why| Failure::new(doing, &why).hint(without_passphrase(&why, hint)).exit(Exit::Usage))
+        passphrase.map(Some).map_err(|why| Failure::new(doing, &why).hint(without_passphrase(&why, hint)))
     }
 
     /// A session to look at things.
@@ -295,7 +298,8 @@ impl Common {
                 Some(address) => vec![address.clone()],
                 None => self.everywhere(org, doing)?,
             };
-            return self.remote(org, keys, addresses.into_iter().map(GatewayAddress::from).collect(), doing).await;
+            let keys = self.given_or_opened(keys, org, doing)?;
+            return self.remote(org, &keys, addresses.into_iter().map(GatewayAddress::from).collect(), doing).await;
         }
         if let Some(desk) = self.elsewhere(org, keys, &gateway, doing, own).await? {
             return Ok(desk);
@@ -304,6 +308,7 @@ impl Common {
             .hint("wait for it, or stop it");
         // Another command may hold the folder for a moment; a gateway holds it for long, and says where it listens.
         let until = Instant::now() + PATIENCE;
+        let mut at_hand = keys.cloned();
         loop {
             match Gateway::open(&gateway) {
                 Ok(open) => return Ok(AnyDesk::Local(Box::new(open))),
@@ -321,7 +326,8 @@ impl Common {
                 let dial = Some(serving.dial());
                 let door =
                     about.addresses.into_iter().take(1).map(|address| GatewayAddress { address, dial }).collect();
-                match self.remote(org, keys, door, doing).await {
+                let keys = self.given_or_opened(at_hand.as_ref(), org, doing)?;
+                match self.remote(org, at_hand.insert(keys), door, doing).await {
                     Ok(desk) => return Ok(desk),
                     // The file may be a killed gateway's, and the lock another command's.
                     Err(why) if why.exit == Exit::Failed => last = why,
@@ -364,6 +370,8 @@ impl Common {
         if doors.is_empty() || own {
             return Ok(None);
         }
+        // Asked for once, whichever of them answers.
+        let keys = self.given_or_opened(keys, org, doing)?;
         let serving = local.serving().during(doing)?;
         if let Some(serving) = serving.filter(|_| head.active_mandate(&about.node, now).is_some()) {
             let dial = Some(serving.dial());
@@ -373,9 +381,8 @@ impl Common {
         }
         let mut last = None;
         for door in doors {
-            match self.remote(org, keys, vec![door], doing).await {
+            match self.remote(org, &keys, vec![door], doing).await {
                 Ok(desk) => return Ok(Some(desk)),
-                Err(why) if why.exit == Exit::Usage => return Err(why),
                 Err(why) => last = Some(why),
             }
         }
@@ -390,16 +397,13 @@ impl Common {
     pub async fn remote(
         &self,
         org: &OrgName,
-        keys: Option<&SignerKeys>,
+        keys: &SignerKeys,
         doors: Vec<GatewayAddress>,
         doing: &str,
     ) -> Result<AnyDesk, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
-        let opened =
-            if keys.is_none() { Some(self.keys(org, doing).map_err(|why| why.exit(Exit::Usage))?) } else { None };
-        let keys = keys.or(opened.as_ref());
         let (known, memory) = (folder.known().during(doing)?, folder.memory().during(doing)?);
-        let at_hand = keys.map(SignerKeys::at_hand).unwrap_or_default();
+        let at_hand = keys.at_hand();
         let roots = folder.endpoint_roots(&known);
         let desk = Box::pin(RemoteDesk::connect(doors, roots, known.clone(), memory.tip, at_hand)).await;
         if let Err(CallError::Knowledge { source, .. }) = &desk

@@ -21,6 +21,7 @@ use member::store::scope::waiting::Waiting;
 use member::store::scope::{Scope, Wish, read_key};
 use org::invite::carried::JoinBundle;
 use org::invite::code::{InviteCode, Ticket};
+use terminal::facts;
 use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
 use wire::connect::CallError;
@@ -136,7 +137,7 @@ impl Join {
             Step::Waits(_) if self.no_wait => {}
             Step::Doing(_) => {}
             Step::Waits(waiting) if common.json => {
-                eprintln!("{}", serde_json::to_string(&WaitingStatus::of(waiting)).unwrap_or_default());
+                eprintln!("{}", facts::line(&WaitingStatus::of(waiting)));
             }
             Step::Waits(waiting) => eprintln!("{}", in_words(waiting)),
         };

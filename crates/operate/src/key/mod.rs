@@ -27,7 +27,7 @@ pub enum KeyError {
     File(#[from] FileError),
     #[error(transparent)]
     Seal(#[from] SealError),
-    #[error(transparent)]
+    #[error("the private keys stay closed")]
     Passphrase(#[from] NoPassphrase),
     #[error("the key file of `{0}` does not hold a signing key")]
     NotAKey(SignerName),
@@ -46,7 +46,7 @@ pub enum KeyError {
 }
 
 /// Signer keys at hand: opened files, or keys that others hold for us. None for who only brings what others signed.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct SignerKeys {
     keys: Vec<(SignerName, Arc<dyn Sign>)>,
 }

@@ -26,7 +26,7 @@ pub enum RootError {
     File(#[from] FileError),
     #[error(transparent)]
     Seal(#[from] SealError),
-    #[error(transparent)]
+    #[error("the root's key stays closed")]
     Passphrase(#[from] NoPassphrase),
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),

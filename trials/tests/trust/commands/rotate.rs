@@ -42,9 +42,9 @@ fn an_endpoint_root_is_rotated_from_the_first_step_to_the_last_and_nobody_is_los
     assert!(lines.iter().all(|line| line["result"] == "done"), "{lines:?}");
     // The same words once more would begin another: that takes a yes. The other domain has nothing to do with it.
     let again = place.freehold(&["rotate", "endpoint"]);
-    refused(&again, "the last rotation finished at");
-    refused(&again, "with version 2, and this would begin another");
-    refused(&again, "if you mean it: freehold rotate endpoint --yes");
+    ended(&again, 2, "the last rotation finished at");
+    ended(&again, 2, "with version 2, and this would begin another");
+    ended(&again, 2, "if you mean it: freehold rotate endpoint --yes");
     is(&states(&place, "endpoint"), &[(1, "retired"), (2, "active")]);
     let meant = place.freehold(&["rotate", "endpoint", "--yes", "--no-wait"]);
     assert!(stderr(&meant).contains("with version 2; this begins another"), "{}", stderr(&meant));

@@ -34,7 +34,7 @@ impl BackupPassphrase {
         };
         given.map_err(|why| {
             let otherwise = "give it with --backup-passphrase-file FILE, or run this at a terminal";
-            Failure::new(doing, &why).hint(without_passphrase(&why, otherwise)).exit(Exit::Usage)
+            Failure::new(doing, &why).hint(without_passphrase(&why, otherwise))
         })
     }
 }

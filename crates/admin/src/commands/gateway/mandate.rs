@@ -43,7 +43,7 @@ struct MandateTold {
     names: Vec<String>,
     kinds: Vec<String>,
     hosts: Vec<String>,
-    svid_ttl: String,
+    svid_ttl: Seconds,
     not_after: String,
 }
 
@@ -54,7 +54,7 @@ impl From<&Mandate> for MandateTold {
             names: mandate.names.iter().map(ToString::to_string).collect(),
             kinds: mandate.kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect(),
             hosts: mandate.hosts.iter().map(ToString::to_string).collect(),
-            svid_ttl: mandate.svid_ttl.to_string(),
+            svid_ttl: mandate.svid_ttl,
             not_after: mandate.not_after.to_string(),
         }
     }
@@ -71,7 +71,7 @@ impl List {
                     told.gateway.clone(),
                     names,
                     told.kinds.join(" "),
-                    told.svid_ttl.clone(),
+                    told.svid_ttl.to_string(),
                     hosts,
                     told.not_after.clone(),
                 ]

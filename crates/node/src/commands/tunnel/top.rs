@@ -7,7 +7,8 @@ use clap::Args;
 use ground::clock;
 use member::agent::socket::Remote;
 use member::agent::tunnel::view::TunnelView;
-use terminal::failure::{During, Failure};
+use terminal::facts;
+use terminal::failure::Failure;
 use terminal::show::show;
 use tunnel::control::view::{ServiceCounts, View};
 
@@ -48,7 +49,7 @@ impl Top {
                 continue;
             }
             if common.json && !once {
-                let line = serde_json::to_string(&status.tunnel).during(doing)?;
+                let line = facts::line(&status.tunnel);
                 // Whoever reads may have gone away.
                 if writeln!(std::io::stdout(), "{line}").is_err() {
                     return Ok(());

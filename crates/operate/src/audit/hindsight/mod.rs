@@ -161,7 +161,7 @@ pub async fn could(
     let head_then = past.walk_to(at, map_in(&tables)).clone();
     read_table(session, &mut tables, &head_then).await?;
     let then = past.walk_to(at, map_in(&tables)).clone();
-    read_around(session, &mut tables, &begin, at).await?;
+    let mut further = read_around(session, &mut tables, &begin, at).await?;
     let mut names = names_in(&then, table_of(&tables, &then));
     let today = past.walk_to(now, map_in(&tables)).clone();
     // If the gateway hides the present map, only those of then are known.
@@ -171,7 +171,18 @@ pub async fn could(
     // Whoever came later could not reach anything, and is known; whoever was on a machine that was revoked is in no map any
     // more, and is known, too.
     names.extend(tables.values().flat_map(|read| read.table.names()));
-    let question = asked.question(&then.name, what, &names)?;
+    let question = loop {
+        match asked.question(&then.name, what, &names) {
+            Ok(question) => break question,
+            // It may be long gone, or have come much later: no moment is asked about that knows fewer names than another.
+            Err(why @ BadQuestion::Unknown { .. }) => {
+                let root = further.pop().ok_or(why)?;
+                read_map(session, &mut tables, root).await?;
+                names.extend(tables.get(&root).iter().flat_map(|read| read.table.names()));
+            }
+            Err(why) => return Err(why.into()),
+        }
+    };
     // A machine that was revoked is in no map any more: the answer still says that this is why.
     let with_gone = |table: Table| {
         tables.values().fold(table, |table, other| table.with_gone(&other.table, |leaf| then.is_gone(leaf.node_key)))
@@ -208,8 +219,13 @@ async fn read_table(session: &mut Session, tables: &mut Tables, state: &State) -
     Ok(())
 }
 
-/// The maps of the heads before and after: as many as are cheap. What is not there is not guessed.
-async fn read_around(session: &mut Session, tables: &mut Tables, begin: &Past, at: Timestamp) -> Result<(), CannotSay> {
+/// The maps of the heads before and after: as many as are cheap. Those that were not read are returned, the nearest last.
+async fn read_around(
+    session: &mut Session,
+    tables: &mut Tables,
+    begin: &Past,
+    at: Timestamp,
+) -> Result<Vec<Digest>, CannotSay> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let org = session.known.org();
     for dated in begin.entries() {
@@ -221,19 +237,24 @@ async fn read_around(session: &mut Session, tables: &mut Tables, begin: &Past, a
             }
         }
     }
-    for root in before.into_iter().rev().take(MAPS).chain(after.into_iter().take(MAPS)) {
-        if tables.contains_key(&root) {
-            continue;
-        }
-        match published_as(session, root).await {
-            Ok(published) => {
-                if let Ok(read) = Read::of(&published) {
-                    tables.insert(root, read);
-                }
-            }
-            Err(OperateError::NotKept { .. }) => {}
-            Err(why) => return Err(why.into()),
-        }
+    before.reverse();
+    let far = |side: &mut Vec<Digest>| side.split_off(side.len().min(MAPS));
+    let further = [far(&mut after), far(&mut before)].concat();
+    for root in before.into_iter().chain(after) {
+        read_map(session, tables, root).await?;
+    }
+    Ok(further.into_iter().rev().collect())
+}
+
+/// What is not there is not guessed.
+async fn read_map(session: &mut Session, tables: &mut Tables, root: Digest) -> Result<(), CannotSay> {
+    if tables.contains_key(&root) {
+        return Ok(());
+    }
+    match published_as(session, root).await {
+        Ok(published) => tables.extend(Read::of(&published).ok().map(|read| (root, read))),
+        Err(OperateError::NotKept { .. }) => {}
+        Err(why) => return Err(why.into()),
     }
     Ok(())
 }

@@ -85,3 +85,18 @@ pub(crate) fn lines<T: ToString>(all: &[T]) -> String {
 pub(crate) fn quoted<T: std::fmt::Display>(names: &[T]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lacks_signatures_has_one_article_and_never_two() {
+        for (what, told) in [
+            ("its first head", "its first head needs 2 signatures and has 1"),
+            ("head that names it", "the head that names it needs 2 signatures and has 1"),
+        ] {
+            assert_eq!(OperateError::TooFew { what: what.to_owned(), needed: 2, found: 1 }.to_string(), told);
+        }
+    }
+}

@@ -103,7 +103,8 @@ impl Attendant for Person<'_> {
         if std::io::stdin().is_terminal() {
             return Ok(confirm(false, self.doing, &format!("{last}. Begin another?"))?);
         }
-        Err(Failure::refused(self.doing, format!("{last}, and this would begin another"))
+        let why = format!("{last}, and this would begin another; there is no terminal to ask at");
+        Err(Failure::usage(self.doing, why)
             .hint(format!("nothing is left to do; if you mean it: freehold rotate {word} --yes"))
             .into())
     }
@@ -143,7 +144,7 @@ impl Rescuer for Person<'_> {
         let org = &session.known.founding.record.name;
         let doors: Vec<GatewayAddress> = mandate.addresses.iter().cloned().map(GatewayAddress::from).collect();
         if !doors.is_empty()
-            && let Ok(desk) = self.common.remote(org, Some(self.keys), doors, self.doing).await
+            && let Ok(desk) = self.common.remote(org, self.keys, doors, self.doing).await
         {
             return Some(Box::new(desk));
         }
