@@ -53,12 +53,18 @@ impl NeedTold {
 /// What was signed: what its head does to machines, and what others must sign, too.
 #[derive(Debug, Default, Serialize)]
 pub struct Left {
+    /// What every command says that others must sign after: it exits with 5, and nothing has changed yet.
+    waits_for_signatures: bool,
     pending: Option<Waiting>,
     #[serde(flatten)]
     roll: Option<Roll>,
 }
 
 impl Left {
+    const fn of(pending: Option<Waiting>, roll: Option<Roll>) -> Self {
+        Self { waits_for_signatures: pending.is_some(), pending, roll }
+    }
+
     pub const fn waiting(&self) -> Option<&Waiting> {
         self.pending.as_ref()
     }
@@ -71,7 +77,7 @@ impl Left {
 /// Leaves what is pending as a file. Nothing waits if it is in the ledger.
 pub fn leave<T>(common: &Common, doing: &str, known: &Known, made: &Made<T>) -> Result<Left, Failure> {
     let pending = leave_as(common, common.pending.clone(), doing, known, made.pending.as_ref())?;
-    Ok(Left { pending, roll: made.roll.clone() })
+    Ok(Left::of(pending, made.roll.clone()))
 }
 
 /// What is asked before something is signed: one way for all, so that nobody says yes to a head without having been told
@@ -119,7 +125,7 @@ pub fn leave_beside<T>(common: &Common, doing: &str, known: &Known, made: Option
         file
     });
     let pending = leave_as(common, second, doing, known, made.pending.as_ref())?;
-    Ok(Left { pending, roll: made.roll.clone() })
+    Ok(Left::of(pending, made.roll.clone()))
 }
 
 /// Several more, each under a name of its own.

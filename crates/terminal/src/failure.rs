@@ -49,6 +49,8 @@ pub struct Failure {
     pub exit: Exit,
     /// Nobody was there who could have answered.
     pub nobody_answers: bool,
+    /// Other operators must sign first.
+    waits_for_signatures: bool,
 }
 
 #[derive(Serialize)]
@@ -59,6 +61,8 @@ struct FailureJson<'a> {
     code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    waits_for_signatures: bool,
 }
 
 impl Failure {
@@ -82,7 +86,15 @@ impl Failure {
         // What is known of the clocks says more than the refusal alone.
         let known = call_in(why).and_then(way_out).or_else(|| clocks_in(why));
         let hint = known.or(hint).or_else(|| disk_hint(why).map(str::to_owned));
-        Self { doing: doing.into(), causes, code, hint, exit, nobody_answers: nobody_answers(why) }
+        Self {
+            doing: doing.into(),
+            causes,
+            code,
+            hint,
+            exit,
+            nobody_answers: nobody_answers(why),
+            waits_for_signatures: false,
+        }
     }
 
     pub fn usage(doing: impl Into<String>, why: impl Into<String>) -> Self {
@@ -93,6 +105,7 @@ impl Failure {
             hint: None,
             exit: Exit::Usage,
             nobody_answers: false,
+            waits_for_signatures: false,
         }
     }
 
@@ -102,6 +115,13 @@ impl Failure {
 
     pub fn refused(doing: impl Into<String>, why: impl Into<String>) -> Self {
         Self { exit: Exit::Refused, ..Self::usage(doing, why) }
+    }
+
+    /// It is not refused for ever: other operators must sign first.
+    #[must_use]
+    pub const fn waits_for_signatures(mut self) -> Self {
+        self.waits_for_signatures = true;
+        self
     }
 
     #[must_use]
@@ -138,6 +158,7 @@ impl Failure {
                 causes: &self.causes,
                 code: self.code.as_deref(),
                 hint: self.hint.as_deref(),
+                waits_for_signatures: self.waits_for_signatures,
             };
             eprintln!("{}", facts::line(&told));
         } else {

@@ -3,6 +3,7 @@
 mod found;
 mod at_once;
 mod cosign;
+mod waiting;
 mod removed_signer;
 mod bad_head;
 pub(crate) mod recover;

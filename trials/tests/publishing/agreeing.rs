@@ -1,6 +1,6 @@
 //! Several operators: what one hands in, the others sign, and somebody sends.
 
-use trials::place::{refused, stderr, succeeded, text};
+use trials::place::{ended, stderr, succeeded, text};
 
 use super::{QUAY, Scene};
 
@@ -25,7 +25,7 @@ fn a_fleet_and_a_rollback_wait_for_the_second_signature() {
     let agree = |told: &serde_json::Value, words: &[&str]| {
         assert_eq!(told["published"], false, "{told}");
         let file = text(&told["pending"], "file");
-        refused(&scene.place.operator("ben", &["send", &file, "--no-wait"]), "needs 2 signatures and has 1");
+        ended(&scene.place.operator("ben", &["send", &file, "--no-wait"]), 5, "needs 2 signatures and has 1");
         let shown = scene.place.operator("ben", &["sign", "--show", &file]);
         for words in words {
             assert!(stderr(&shown).contains(words), "`{words}` in {}", stderr(&shown));

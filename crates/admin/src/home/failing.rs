@@ -174,7 +174,7 @@ fn operating(doing: String, why: &OperateError) -> Failure {
         OperateError::NoSuch { what, .. } => Failure::new(doing, why).hint(see(what)),
         OperateError::NotKept { .. } => Failure::new(doing, why).hint("ask another gateway: --gateway HOST:PORT"),
         OperateError::Trust(why) => distrusting(doing, why),
-        OperateError::TooFew { .. } => Failure::new(doing, why).exit(Exit::Refused),
+        OperateError::TooFew { .. } => Failure::new(doing, why).exit(Exit::Waiting).waits_for_signatures(),
     }
 }
 

@@ -6,6 +6,7 @@ use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
 use operate::node::waiting::deny;
 use operate::node::waive::{self, Waived, waive};
+use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -68,18 +69,39 @@ impl Approve {
             None => waive(&mut session, &keys, &self.names, self.ttl).await,
         };
         let waived = waived.during(doing)?;
-        show(common.json, &waived, || {
-            format!(
-                "approved {} until {}, by {}\nIf an invite asks for more approvers, each adds a word: freehold invite \
-                 approve --join {}",
-                listed(&waived.names),
-                waived.until,
-                signers(&waived),
-                waived.id
-            )
-        });
+        let threshold = session.signers().quorum.threshold();
+        let told = Told { waits_for_signatures: waived.signed.len() < threshold, threshold, waived };
+        if told.waits_for_signatures {
+            common.unfinished.note();
+        }
+        show(common.json, &told, || in_words(&told));
         Ok(())
     }
+}
+
+/// A waiver counts for nothing until the threshold signed it.
+#[derive(Serialize)]
+struct Told {
+    waits_for_signatures: bool,
+    threshold: usize,
+    #[serde(flatten)]
+    waived: Waived,
+}
+
+fn in_words(Told { waits_for_signatures, threshold, waived }: &Told) -> String {
+    let (names, by) = (listed(&waived.names), signers(waived));
+    let join = format!("freehold invite approve --join {}", waived.id);
+    if *waits_for_signatures {
+        return format!(
+            "Not done yet: other operators must sign it, too.\n  waiver for {names} until {}: signed by {by}, of {threshold}\n\
+             Each runs: {join}",
+            waived.until
+        );
+    }
+    format!(
+        "approved {names} until {}, by {by}\nIf an invite asks for more approvers, each adds a word: {join}",
+        waived.until
+    )
 }
 
 #[derive(Debug, Args)]

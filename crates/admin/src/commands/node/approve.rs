@@ -210,6 +210,7 @@ struct Decided {
     approved_by: Vec<String>,
     approvers: usize,
     done: bool,
+    waits_for_signatures: bool,
 }
 
 #[derive(Serialize)]
@@ -250,6 +251,7 @@ impl Approve {
             words: Some(claim.words.to_string()),
             verdict: "approve",
             done: approved_by.len() >= needs,
+            waits_for_signatures: approved_by.len() < needs,
             approved_by,
             approvers: needs,
         };
@@ -329,6 +331,7 @@ impl Deny {
             approved_by: one.yes.iter().map(ToString::to_string).collect(),
             approvers: usize::from(one.invite.approvers),
             done: true,
+            waits_for_signatures: false,
         };
         show(common.json, &told, || format!("turned `{}` away: this claim is never let in", told.name));
         Ok(())

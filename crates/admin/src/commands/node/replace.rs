@@ -48,6 +48,7 @@ struct Told {
     #[serde(flatten)]
     handed: Handed,
     expires_at: Timestamp,
+    waits_for_signatures: bool,
     /// What other operators must sign first: the invite, the revocation, or both.
     pending: Vec<Waiting>,
 }
@@ -85,6 +86,7 @@ impl Replace {
         let (gateways, code) = (replaced.code.gateways.clone(), replaced.code.encode());
         let name = Some(node.name.as_str());
         let line = JoinLine { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
+        let pending: Vec<Waiting> = [for_invite, for_revocation].into_iter().filter_map(Left::into_waiting).collect();
         let told = Told {
             name: node.name.to_string(),
             head: revocation.map(|made| made.what.version),
@@ -92,7 +94,8 @@ impl Replace {
             handed: self.handing.hand(&line, &doing)?,
             code: code.to_string(),
             expires_at: invite.what.expires_at,
-            pending: [for_invite, for_revocation].into_iter().filter_map(Left::into_waiting).collect(),
+            waits_for_signatures: !pending.is_empty(),
+            pending,
         };
         told.tell(common.json);
         Ok(())

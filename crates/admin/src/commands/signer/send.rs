@@ -37,6 +37,7 @@ pub struct Send {
 #[derive(Serialize)]
 struct Told {
     sent: bool,
+    waits_for_signatures: bool,
     does: Vec<String>,
     head: u64,
     /// What nodes make of a fleet that was published, if somebody watched.
@@ -79,7 +80,15 @@ impl Send {
         let receipts = if followed { wait.receipts(&mut session, version).await } else { Ok(Receipts::default()) };
         let receipts = receipts.during("it is sent, but who knows it could not be read")?;
         let (confirmed, waiting_for) = (receipts.confirmed.clone(), receipts.waiting.clone());
-        let told = Told { sent: true, does, head: version, nodes: NodeTold::all(&fates), confirmed, waiting_for };
+        let told = Told {
+            sent: true,
+            waits_for_signatures: false,
+            does,
+            head: version,
+            nodes: NodeTold::all(&fates),
+            confirmed,
+            waiting_for,
+        };
         show(common.json, &told, || {
             let mut lines = vec!["delivered:".to_owned()];
             lines.extend(told.does.iter().map(|line| format!("  {line}")));

@@ -67,6 +67,7 @@ struct Told {
     signed_now: Vec<String>,
     needs: Vec<NeedTold>,
     complete: bool,
+    waits_for_signatures: bool,
 }
 
 impl SignPending {
@@ -124,7 +125,18 @@ impl SignPending {
         let remade = remade.iter().map(ToString::to_string).collect();
         let contradicts = contradictions.iter().map(ToString::to_string).collect();
         let file = file.display().to_string();
-        let told = Told { file, does, roll, remade, contradicts, not_compared, signed_now, needs, complete };
+        let told = Told {
+            file,
+            does,
+            roll,
+            remade,
+            contradicts,
+            not_compared,
+            signed_now,
+            needs,
+            complete,
+            waits_for_signatures: !complete,
+        };
         show(common.json, &told, || in_words(&told));
         Ok(())
     }
