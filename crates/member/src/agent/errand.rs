@@ -99,7 +99,7 @@ impl AgentHandle {
     pub async fn whole_status(&self) -> NodeStatus {
         let (tunnel, status) = (self.tunnel.view().await, self.status());
         let problem = status.problem.into_iter().chain(tunnel.unreached()).reduce(|all, one| format!("{all}; {one}"));
-        NodeStatus { tunnel, problem, ..status }
+        NodeStatus { problem, tunnel, ..status }
     }
 
     /// Nothing if the agent ended meanwhile.

@@ -28,7 +28,8 @@ pub(crate) mod word;
 pub mod trust;
 mod older;
 mod left;
-pub mod worth;
+mod count;
+mod worth;
 pub mod waiting;
 mod unsound;
 
@@ -242,13 +243,6 @@ impl Scope {
         Ok(())
     }
 
-    /// Those who are wanted here again, and of whose SVIDs nobody knows how many there were.
-    pub(super) fn uncounted_seats(&self) -> Vec<ScopeError> {
-        let entries = std::fs::read_dir(self.path("principals")).into_iter().flatten().flatten();
-        let seats = entries.map(|entry| Seat { folder: entry.path() });
-        seats.filter(Seat::is_taken).filter_map(|seat| seat.check_count().err()).collect()
-    }
-
     /// Wipes every key and removes the folder. It is put aside first, in one step: killed in between, there is no
     /// scope any more, and whoever comes next finishes.
     pub fn wipe(&self) -> Result<(), ScopeError> {
@@ -295,9 +289,6 @@ impl Scope {
     }
 }
 
-/// In an empty seat: the number of the last SVID that was there.
-const LEFT: &str = "left";
-
 /// Where one principal's SVID is kept.
 #[derive(Debug, Clone)]
 pub struct Seat {
@@ -326,32 +317,6 @@ impl Seat {
         Ok(())
     }
 
-    /// The number of the SVID in use, or of the last one that was; nothing was issued yet at 0.
-    pub fn counter(&self) -> u64 {
-        self.seen().or_else(|| self.left()).unwrap_or(0)
-    }
-
-    /// By what lies there. A folder is made for what was issued: it is as good as a link that is gone.
-    fn seen(&self) -> Option<u64> {
-        let target = std::fs::read_link(self.folder.join("current")).ok();
-        let linked = target.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()?.parse().ok());
-        let folders = || std::fs::read_dir(self.folder.join("svids")).into_iter().flatten().flatten();
-        linked.or_else(|| folders().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max())
-    }
-
-    fn left(&self) -> Option<u64> {
-        std::fs::read_to_string(self.folder.join(LEFT)).ok()?.trim().parse().ok()
-    }
-
-    /// Counted from the beginning again, this would be a second machine with this one's key.
-    fn check_count(&self) -> Result<(), ScopeError> {
-        let path = self.folder.join(LEFT);
-        if self.seen().is_some() || self.left().is_some() || !path.exists() {
-            return Ok(());
-        }
-        Err(ScopeError::Damaged { path, why: Unsound::NotACount })
-    }
-
     fn is_taken(&self) -> bool {
         self.folder.join("svids").exists() || self.folder.join("current").is_symlink()
     }
@@ -360,9 +325,7 @@ impl Seat {
     /// answered: whoever comes back would else look like a second machine to the gateways.
     fn empty(&self) -> Result<(), ScopeError> {
         self.forget_installed(&self.folder.join("pending.key"))?;
-        if self.check_count().is_ok() {
-            file::write(&self.folder.join(LEFT), self.counter().to_string().as_bytes(), FileAccess::Private)?;
-        }
+        self.leave_count()?;
         for secret in secrets_below(&self.folder.join("svids")) {
             file::wipe(&secret)?;
         }

@@ -1,7 +1,6 @@
 //! A node without an address waits at relays (a reverse tunnel), so that others reach it: a few connections at each.
 //!
-//! They are renewed as they are used. A relay that is not there is asked every second, since asking costs it nothing; one that
-//! is there and does not want this node, with backoff.
+//! They are renewed as they are used.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -13,12 +12,12 @@ use identity::principal::{HostPort, NodeName};
 use rustls::ServerConfig;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use crate::accept::backoff::{Refusals, Sign, spread};
 use crate::accept::handshake::{count_caller, log_failed, log_unbelieved};
 use crate::accept::streams::{TlsCaller, serve_streams};
 use crate::dial::dialer::Dialer;
-use crate::dial::no_stream::NotReached;
 use crate::limit::connections::CARRIED;
 use crate::state::shared::TunnelState;
 use crate::stream::admit::CallOrigin;
@@ -35,10 +34,8 @@ const SETTLED: Duration = Duration::from_secs(45);
 const SPARE: usize = 2;
 const LOOK: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(100);
-/// Where nobody answers: services here are back so soon after their relay.
-const ABSENT: Duration = Duration::from_secs(1);
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(30);
+/// A connection that has lasted for so long has waited there.
+const STAYED: Duration = Duration::from_secs(5);
 
 /// One connection that waits at a relay.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,8 +112,9 @@ async fn wait(
     failures: Arc<AtomicU32>,
 ) {
     // Of this one connection: where a relay is not there yet, all of them fail at once.
-    let mut refusals = Refusals::default();
+    let mut refusals = Refusals::since(Instant::now());
     loop {
+        let began = Instant::now();
         let mut waiting = pin!(dialer.wait_at(&relay, &address));
         let waited = if let Ok(waited) = timeout(SETTLED, &mut waiting).await {
             waited
@@ -126,7 +124,7 @@ async fn wait(
         };
         match waited {
             Ok(through) => {
-                refusals = Refusals::default();
+                refusals = Refusals::since(Instant::now());
                 let (state, room) = (Arc::clone(&state), Arc::clone(&room));
                 let (tell, is_met) = oneshot::channel();
                 let woken = Woken { is_met: tell, failures: Arc::clone(&failures) };
@@ -143,54 +141,13 @@ async fn wait(
             Err(why) => {
                 tracing::debug!(%relay, why = why.plain(), "cannot wait at a relay");
                 failures.fetch_add(1, Relaxed);
-                tokio::time::sleep(refusals.pause(&why)).await;
+                let now = Instant::now();
+                if Sign::of(&why) == Sign::Cut && now.duration_since(began) >= STAYED {
+                    refusals = Refusals::since(now);
+                }
+                tokio::time::sleep(spread(refusals.pause(&why, now))).await;
             }
         }
-    }
-}
-
-/// How often in a row a relay that is there did not want this node.
-#[derive(Debug, Default)]
-struct Refusals(u32);
-
-impl Refusals {
-    /// How long to let it be.
-    fn pause(&mut self, why: &NotReached) -> Duration {
-        if is_absent(why) {
-            self.0 = 0;
-            return ABSENT;
-        }
-        // Exponential backoff.
-        let pause = FIRST.saturating_mul(2_u32.saturating_pow(self.0)).min(LONGEST);
-        self.0 = self.0.saturating_add(1);
-        pause
-    }
-}
-
-/// Is nobody there to whom asking costs anything? Who takes a connection and ends it may be crowded.
-fn is_absent(why: &NotReached) -> bool {
-    match why {
-        NotReached::NoAnswer { .. } | NotReached::Address { .. } | NotReached::Socket(_) | NotReached::LateBefore => {
-            true
-        }
-        NotReached::Tries(tries) => tries.iter().all(|tried| is_absent(&tried.why)),
-        NotReached::Tls(_)
-        | NotReached::Quic(_)
-        | NotReached::NoQuic { .. }
-        | NotReached::NoConnection(_)
-        | NotReached::NoFrame(_)
-        | NotReached::Late
-        | NotReached::NotBelieved(_)
-        | NotReached::AnotherNode { .. }
-        | NotReached::NotMeant
-        | NotReached::Crowded
-        | NotReached::NoAddress
-        | NotReached::ByRelay { .. }
-        | NotReached::RelayByQuic
-        | NotReached::Declined(_)
-        | NotReached::ProbeDeclined(_)
-        | NotReached::TakenBack
-        | NotReached::Ended(_) => false,
     }
 }
 
@@ -236,45 +193,5 @@ async fn receive(state: Arc<TunnelState>, through: RelayedIo, woken: Woken) {
             state.meter.failed_to_shake_hands(why.word());
             log_failed(&state, &why, origin);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{self, ErrorKind};
-
-    use wire::peer::Declined;
-
-    use super::*;
-    use crate::dial::no_stream::FailedTry;
-    use crate::transport::no_connection::NoConnection;
-
-    fn gone(kind: ErrorKind) -> NotReached {
-        let why = NotReached::Address { at: "127.0.0.1:1".parse().unwrap(), why: kind.into() };
-        NotReached::Tries(vec![FailedTry::new(&"hub".parse().unwrap(), None, why)])
-    }
-
-    #[test]
-    fn a_relay_that_is_not_there_is_asked_every_second_however_long_it_is_gone() {
-        let mut refusals = Refusals::default();
-        for _ in 0..100 {
-            assert_eq!(refusals.pause(&gone(ErrorKind::ConnectionRefused)), ABSENT);
-            // While it starts, it may break off the first ones.
-            let broken = NotReached::NoConnection(NoConnection::Handshake(ErrorKind::UnexpectedEof.into()));
-            assert_eq!(refusals.pause(&broken), FIRST);
-        }
-    }
-
-    #[test]
-    fn one_that_does_not_want_this_node_is_asked_more_and_more_seldom() {
-        let mut refusals = Refusals::default();
-        let full = NotReached::Declined(Declined::TooMany);
-        let alert = NotReached::NoConnection(NoConnection::Handshake(io::Error::other("an alert")));
-        let pauses: Vec<u64> =
-            [&full, &alert, &full, &full, &full, &full].map(|why| refusals.pause(why).as_secs()).into();
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 30]);
-        // It was gone meanwhile: another one is there now, perhaps.
-        refusals.pause(&gone(ErrorKind::ConnectionRefused));
-        assert_eq!(refusals.pause(&full), FIRST);
     }
 }

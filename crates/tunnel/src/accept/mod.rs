@@ -4,5 +4,6 @@ mod handshake;
 mod streams;
 pub(crate) mod tls;
 pub(crate) mod quic;
+mod backoff;
 pub(crate) mod by_relay;
 pub(crate) mod listen;

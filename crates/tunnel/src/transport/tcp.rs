@@ -6,6 +6,8 @@ use std::time::Duration;
 use identity::principal::{Host, HostPort};
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// No waiting to fill a segment, and a machine at the other end that is gone is found while nothing is said. While something
 /// is said, signs of life do it: the kernel's own bound would also end those who only read slowly.
@@ -33,11 +35,25 @@ pub(crate) async fn resolve(at: &HostPort) -> std::io::Result<Vec<SocketAddr>> {
     }
 }
 
+/// The kernel asks again after one second, then after two, then after four: whoever is back in between is found by then alone.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Asks anew every second. The first that is answered counts, and so does a no.
+async fn knock(at: SocketAddr) -> std::io::Result<TcpStream> {
+    let mut asked = JoinSet::new();
+    loop {
+        asked.spawn(TcpStream::connect(at));
+        if let Ok(Some(Ok(answered))) = timeout(AGAIN, asked.join_next()).await {
+            return answered;
+        }
+    }
+}
+
 /// The first of its addresses that answers.
 pub(crate) async fn connect(at: &HostPort) -> std::io::Result<TcpStream> {
     let mut failed = None;
     for address in resolve(at).await? {
-        match TcpStream::connect(address).await {
+        match knock(address).await {
             Ok(socket) => {
                 settle(&socket)?;
                 return Ok(socket);

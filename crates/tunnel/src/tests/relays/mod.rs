@@ -2,3 +2,4 @@
 
 pub mod relaying;
 mod meeting;
+mod returning;
