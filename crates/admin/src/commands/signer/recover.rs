@@ -29,7 +29,7 @@ use crate::commands::signer::find_or_make_key;
 use crate::found::anew;
 use crate::found::recovery::{BadPhrase, Typed};
 use crate::home::{Common, During};
-use crate::waiting::{Consent, Left, leave, told};
+use crate::waiting::{Consent, Left, leave, of_org, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -150,7 +150,7 @@ impl Recover {
         if !common.json {
             foretell_begin(known, &self.names(&name));
         }
-        confirm(self.yes, doing, "Begin?")?;
+        confirm(self.yes, doing, &of_org(common, known, "Begin?"))?;
         let key = find_or_make_key(common, folder, known, &name, self.unprotected, doing)?;
         let mut signers = vec![Signer { name, key }];
         signers.extend(self.others.iter().cloned());
@@ -202,7 +202,7 @@ impl Recover {
         if !taken_over.is_empty() && !common.json {
             eprintln!("They take over what the lost signers let in since their last head: {}", names(&taken_over));
         }
-        confirm(self.yes, doing, "Sign their first head?")?;
+        confirm(self.yes, doing, &of_org(common, &session.known, "Sign their first head?"))?;
         let made = recover::finish(&mut session, &keys, recovery).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let result = Told {
