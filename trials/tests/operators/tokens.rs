@@ -170,7 +170,7 @@ fn a_token_can_stay_logged_in_until_it_is_locked() {
     until("the token is logged out", || {
         std::fs::read(format!("/proc/{helper}/cmdline")).map_or(true, |line| line.is_empty())
     });
-    ended(&scene.run(&["refresh"]), 1, "the token of `ann` cannot be used");
+    ended(&scene.run(&["refresh"]), 2, "the token of `ann` cannot be used");
 }
 
 /// The process that another one started.

@@ -233,7 +233,10 @@ fn a_hint_repeats_the_home_and_the_org_that_were_typed() {
     let told = run(&place, "freehold invite show", &["00", "--org", "harbor", "--json"]);
     assert_eq!(error(&told)["hint"], format!("see which there are: freehold invite list --home {home} --org harbor"));
     let told = run(&place, "freehold here sync", &["--json"]);
-    assert!(error(&told)["hint"].as_str().unwrap().contains(&format!("freehold here doctor --home {home}")), "{told:?}");
+    assert!(
+        error(&told)["hint"].as_str().unwrap().contains(&format!("freehold here doctor --home {home}")),
+        "{told:?}"
+    );
     let told = run(&place, "freehold-node status", &["--json"]);
     let root = place.root("web-1").display().to_string();
     assert!(error(&told)["hint"].as_str().unwrap().contains(&format!("freehold-node join --root {root}")), "{told:?}");

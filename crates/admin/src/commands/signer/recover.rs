@@ -1,6 +1,6 @@
 //! `freehold recover`: the signers are lost; the recovery phrases name new ones.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -20,6 +20,7 @@ use org::ledger::step::SignerStep;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
+use terminal::screen::Live;
 use terminal::show::show;
 use wire::known::Known;
 use wire::known::freeze::Freeze;
@@ -275,20 +276,16 @@ fn tell_waiting(common: &Common, recovery: &Envelope, set: &SignerSet, due_at: T
 }
 
 async fn wait_until(common: &Common, due_at: Timestamp) {
-    let shown = !common.json && std::io::stderr().is_terminal();
+    let mut live = Live::new().filter(|_| !common.json);
     loop {
         let now = clock::now();
         if now >= due_at {
             break;
         }
-        if shown {
-            eprint!("\rwaits until {due_at}: {} to go   ", due_at.since(now));
-            let _ = std::io::stderr().flush();
+        if let Some(live) = &mut live {
+            live.draw(&[format!("waits until {due_at}: {} to go", due_at.since(now))]);
         }
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    }
-    if shown {
-        eprintln!();
     }
 }
 
