@@ -1,6 +1,5 @@
 //! What publishing a fleet would do, told to a person.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
 use operate::publish::fleet::git::{self, GitState};
@@ -9,6 +8,8 @@ use operate::publish::watch::listed;
 use operate::session::Session;
 use serde::Serialize;
 use terminal::failure::Failure;
+
+use terminal::screen::Live;
 
 use crate::home::During;
 
@@ -37,11 +38,10 @@ pub fn git_words(state: &GitState) -> String {
 
 /// A line that stays while many admissions are checked.
 pub fn progress(what: &'static str) -> impl FnMut(usize, usize) {
-    let shown = std::io::stderr().is_terminal();
+    let mut live = Live::new();
     move |done, all| {
-        if shown && all > 50 && (done % 50 == 0 || done == all) {
-            eprint!("\r{what} {done} of {all}{}", if done == all { "\n" } else { "" });
-            let _ = std::io::stderr().flush();
+        if let Some(live) = live.as_mut().filter(|_| all > 50 && (done % 50 == 0 || done == all)) {
+            live.draw(&[format!("{what} {done} of {all}")]);
         }
     }
 }

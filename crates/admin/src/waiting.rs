@@ -100,7 +100,7 @@ impl Consent<'_> {
         if !self.yes {
             Box::pin(session.foretell(draft)).await;
         }
-        confirm(self.yes, self.doing, self.question)
+        confirm(self.yes, self.doing, &of_org(self.common, &session.known, self.question))
     }
 
     /// The same; then signs, and leaves for the others what they must sign, too.
@@ -115,6 +115,11 @@ impl Consent<'_> {
         let left = leave(self.common, self.doing, &session.known, &made)?;
         Ok((made.what, left))
     }
+}
+
+/// Whoever has several orgs, or homes, sees which one is meant before saying yes.
+pub fn of_org(common: &Common, known: &Known, question: &str) -> String {
+    format!("`{}`, in `{}`: {question}", known.founding.record.name, common.home().display())
 }
 
 /// The same for a command that leaves a second one: its name is the given one with `.2` after it.

@@ -108,6 +108,7 @@ fn main() -> ExitCode {
         return done.map_or_else(|failure| failure.finish(cli.common.json), |()| ExitCode::SUCCESS);
     }
     terminal::log::log_to_stderr();
+    terminal::screen::show_everything(cli.common.wide);
     // A gateway answers many at once; everything else is content with one thread.
     let mut threads = match cli.command {
         Command::Gateway(GatewayCommand::Serve(_)) => Builder::new_multi_thread(),

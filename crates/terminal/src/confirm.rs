@@ -10,7 +10,8 @@ pub fn confirm(yes: bool, doing: &str, question: &str) -> Result<(), Failure> {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(doing, "this needs a yes, and there is no terminal to ask at").hint("add --yes"));
+        let why = format!("this needs a yes, and there is no terminal to ask at: {question}");
+        return Err(Failure::usage(doing, why).hint("add --yes"));
     }
     eprint!("{question} [y/N] ");
     let _ = std::io::stderr().flush();

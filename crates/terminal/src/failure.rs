@@ -14,6 +14,7 @@ use wire::connect::CallError;
 use wire::known::BadKnowledge;
 
 use crate::facts;
+use crate::typed;
 
 /// 0 done, 1 failed, 2 usage, 3 refused, 4 done and taken back by a node, 5 begun and waiting for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +152,8 @@ impl Failure {
     }
 
     /// Prints it where errors go, and gives the exit code.
-    pub fn finish(self, json: bool) -> ExitCode {
+    pub fn finish(mut self, json: bool) -> ExitCode {
+        self.hint = self.hint.map(|hint| typed::repeated(&hint));
         if json {
             let told = FailureJson {
                 error: &self.doing,

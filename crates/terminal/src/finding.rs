@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::show::show;
+use crate::typed::repeated;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -40,11 +41,11 @@ impl Finding {
     }
 
     pub fn soon(subject: &'static str, found: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self { mark: Mark::Soon, subject, found: found.into(), cure: Some(cure.into()) }
+        Self { mark: Mark::Soon, subject, found: found.into(), cure: Some(repeated(&cure.into())) }
     }
 
     pub fn wrong(subject: &'static str, found: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self { mark: Mark::Wrong, subject, found: found.into(), cure: Some(cure.into()) }
+        Self { mark: Mark::Wrong, subject, found: found.into(), cure: Some(repeated(&cure.into())) }
     }
 
     fn in_words(&self) -> String {

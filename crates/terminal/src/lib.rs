@@ -4,6 +4,7 @@
 
 pub mod screen;
 pub mod facts;
+pub(crate) mod typed;
 pub mod failure;
 pub mod line;
 pub mod show;

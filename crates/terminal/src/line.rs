@@ -7,11 +7,16 @@ use clap::error::ErrorKind;
 use clap::{Error, Parser};
 
 use crate::failure::Failure;
+use crate::typed;
 
 /// What was typed, or how the program ends without it: with the help that was asked for, or with what is wrong.
 pub fn read<T: Parser>() -> Result<T, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    T::try_parse_from(&words).map_err(|why| end(&why, wants_json(&words)))
+    let read = T::command().try_get_matches_from(&words).and_then(|matches| {
+        typed::keep(T::command(), &matches);
+        T::from_arg_matches(&matches)
+    });
+    read.map_err(|why| end(&why.format(&mut T::command()), wants_json(&words)))
 }
 
 /// It is not read yet, and what is wrong with it is wanted as JSON all the same.

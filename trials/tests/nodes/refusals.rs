@@ -259,7 +259,7 @@ fn a_refusal_in_json_carries_its_code() {
     let told: Value = serde_json::from_str(stderr(&output).trim()).unwrap();
     assert_eq!(
         (text(&told, "error"), text(&told, "code")),
-        ("could not join `harbor`".into(), "name_not_allowed".into())
+        ("could not join harbor".into(), "name_not_allowed".into())
     );
     assert!(told["hint"].is_string(), "{told}");
 }

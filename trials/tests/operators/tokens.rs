@@ -170,7 +170,7 @@ fn a_token_can_stay_logged_in_until_it_is_locked() {
     until("the token is logged out", || {
         std::fs::read(format!("/proc/{helper}/cmdline")).map_or(true, |line| line.is_empty())
     });
-    ended(&scene.run(&["refresh"]), 1, "the token of `ann` cannot be used");
+    ended(&scene.run(&["refresh"]), 2, "the token of `ann` cannot be used");
 }
 
 /// The process that another one started.
@@ -188,7 +188,7 @@ fn what_is_wrong_with_a_token_is_said() {
     let scene = Scene::new();
     let show = |uri: &str| scene.run(&["token", "show", uri]);
     succeeded(&scene.run(&["token", "generate", &scene.uri("token=harbor;object=ben")]));
-    ended(&show(&bare("token=harbor;object=ben")), 1, "there is no terminal to ask at");
+    ended(&show(&bare("token=harbor;object=ben")), 2, "there is no terminal to ask at");
     let wrong = scene.place.passphrase("9999");
     let uri = format!("{}&pin-source=file:{wrong}", bare("token=harbor;object=ben"));
     ended(&show(&uri), 1, "the PIN is wrong");

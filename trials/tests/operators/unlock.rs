@@ -101,7 +101,7 @@ fn ask(socket: &Path, question: &Value) -> std::io::Result<Value> {
 #[test]
 fn unlocked_keys_sign_without_a_passphrase_until_they_are_locked() {
     let scene = Scene::new();
-    ended(&scene.run(&["refresh"]), 1, "a passphrase is needed");
+    ended(&scene.run(&["refresh"]), 2, "a passphrase is needed");
     assert!(!scene.is_unlocked());
     let pid = scene.unlock("5m");
     succeeded(&scene.run(&["refresh"]));
@@ -129,7 +129,7 @@ fn the_agent_ends_when_its_time_is_over() {
     until("the agent has ended", || !is_running(pid));
     assert!(!scene.socket().exists());
     assert!(!scene.is_unlocked());
-    ended(&scene.run(&["refresh"]), 1, "a passphrase is needed");
+    ended(&scene.run(&["refresh"]), 2, "a passphrase is needed");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_killed_agent_leaves_nothing_that_stays_in_the_way() {
     until("the agent has ended", || !is_running(pid));
     assert!(scene.socket().exists(), "a killed process cannot tidy up");
     assert!(!scene.is_unlocked());
-    ended(&scene.run(&["refresh"]), 1, "a passphrase is needed");
+    ended(&scene.run(&["refresh"]), 2, "a passphrase is needed");
     let next = scene.unlock("5m");
     assert_ne!(next, pid);
     succeeded(&scene.run(&["refresh"]));
@@ -306,7 +306,7 @@ fn a_gateway_never_asks_the_agent() {
     assert_eq!(gateway.stop(), Some(0));
     assert!(is_stopped(pid), "the agent ran meanwhile");
     // Nor does a command hang for long: it then asks a person.
-    ended(&scene.run(&["refresh"]), 1, "a passphrase is needed");
+    ended(&scene.run(&["refresh"]), 2, "a passphrase is needed");
     send(pid, Signal::CONT);
     succeeded(&scene.run(&["refresh"]));
 }

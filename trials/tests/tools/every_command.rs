@@ -114,7 +114,7 @@ const ROWS: &[Row] = &[
     row("freehold trust rollback | identity", 2, 0),
     row("freehold rotate | identity --no-wait", 2, 5),
     row("freehold user add | eve --node web-1", 2, 0),
-    row("freehold user revoke | eve", 2, 3),
+    row("freehold user revoke | ann", 2, 2),
     row("freehold lock", 0, 0),
     // From here on no key is left.
     row("freehold signer hand-over | ann --to there", 0, 1),
@@ -223,6 +223,40 @@ fn a_line_that_no_command_takes_is_told_as_json_if_that_is_asked_for() {
 }
 
 #[test]
+fn a_hint_repeats_the_home_and_the_org_that_were_typed() {
+    let place = Place::new();
+    let home = place.home().display().to_string();
+    let told = run(&place, "freehold node list", &["--json"]);
+    let hint = error(&told)["hint"].as_str().unwrap().to_owned();
+    assert!(hint.starts_with(&format!("found one: freehold found NAME --home {home};")), "{hint}");
+    succeeded(&run(&place, "freehold found", &["harbor", "--unprotected", "--advertise", &place.address()]));
+    let told = run(&place, "freehold invite show", &["00", "--org", "harbor", "--json"]);
+    assert_eq!(error(&told)["hint"], format!("see which there are: freehold invite list --home {home} --org harbor"));
+    let told = run(&place, "freehold here sync", &["--json"]);
+    assert!(
+        error(&told)["hint"].as_str().unwrap().contains(&format!("freehold here doctor --home {home}")),
+        "{told:?}"
+    );
+    let told = run(&place, "freehold-node status", &["--json"]);
+    let root = place.root("web-1").display().to_string();
+    assert!(error(&told)["hint"].as_str().unwrap().contains(&format!("freehold-node join --root {root}")), "{told:?}");
+}
+
+/// A question that is about to be asked names the org that it is about, and the folder of the one who asks.
+fn check_question(place: &Place, line: &str, why: &str) {
+    let Some((_, question)) = why.split_once("there is no terminal to ask at: ") else { return };
+    let folder = place.path("").display().to_string();
+    let is_about = question.contains("harbor") && question.contains(folder.trim_end_matches('/'));
+    let founds = line.starts_with("freehold found ");
+    assert!(is_about || founds, "`{line}` asks: {question}");
+    // And whom it hits.
+    let destroys = ["revoke", "remove", "suspend", "leave", "replace", "change"];
+    let whom = line.split(" | ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("web-1");
+    let is_named = !destroys.iter().any(|word| line.contains(word)) || question.contains(whom);
+    assert!(is_named || line.contains("signer"), "`{line}` asks: {question}");
+}
+
+#[test]
 fn every_command_ends_as_documented_where_nobody_answers_and_all_that_it_says_is_json() {
     let place = Place::new();
     let passphrase = place.passphrase("sea");
@@ -254,7 +288,7 @@ fn every_command_ends_as_documented_where_nobody_answers_and_all_that_it_says_is
                 continue;
             }
             if told.stdout.is_empty() {
-                drop(error(&told));
+                check_question(&place, &line, error(&told)["causes"][0].as_str().unwrap());
                 continue;
             }
             let facts = serde_json::from_slice(&told.stdout).unwrap_or_else(|why| panic!("`{line}` is no JSON: {why}"));

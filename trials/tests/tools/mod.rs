@@ -2,6 +2,7 @@
 
 mod completions_and_manual;
 mod every_command;
+mod narrow;
 mod config;
 mod metrics;
 mod illness;

@@ -12,8 +12,7 @@ use crate::home::Common;
 pub fn line(home: &Path, org: &OrgName) -> Option<String> {
     let operator = OperatorFolder::at(home, org);
     let never = operator.folder.is_dir() && matches!(operator.last_backup(), Ok(None));
-    never
-        .then(|| format!("note: there is no backup of `{org}` yet, and its keys are only here: freehold backup create"))
+    never.then(|| format!("note: there is no backup of `{org}` yet: freehold backup create"))
 }
 
 /// After a command that a person ran at a terminal.

@@ -1,6 +1,6 @@
 //! `freehold release add | list | show | prune`: the agents that machines install and run.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -14,6 +14,7 @@ use org::release::executable::NotAnAgent;
 use org::release::{Agent, AgentVersion, MAX_FILE, Release};
 use serde::Serialize;
 use terminal::failure::Failure;
+use terminal::screen::Live;
 use terminal::show::show;
 use terminal::table::table;
 
@@ -117,7 +118,6 @@ impl Add {
         let (mut session, keys) = common.signing_session(doing).await?;
         let mut bar = Bar::new(common.json);
         let made = release::publish(&mut session, &keys, &programs, |sent| bar.show(sent)).await;
-        bar.end();
         let made = made.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let release = ReleaseTold::of(&made.what, None, pending.waiting().is_none());
@@ -153,30 +153,19 @@ fn no_agent(doing: &str, path: &Path, why: &NoAgent) -> Failure {
 }
 
 /// How far it is, where somebody looks.
-pub struct Bar {
-    shown: bool,
-    wanted: bool,
-}
+struct Bar(Option<Live>);
 
 impl Bar {
-    pub fn new(json: bool) -> Self {
-        Self { shown: false, wanted: !json && std::io::stderr().is_terminal() }
+    fn new(json: bool) -> Self {
+        Self(Live::new().filter(|_| !json))
     }
 
-    pub fn show(&mut self, Sent { done, all }: Sent) {
+    fn show(&mut self, Sent { done, all }: Sent) {
         const MIB: u64 = 1 << 20;
         // What is handed in at once needs no bar.
-        if self.wanted && all > MIB {
-            self.shown = true;
+        if let Some(live) = self.0.as_mut().filter(|_| all > MIB) {
             let percent = (done * 100).checked_div(all).unwrap_or(100);
-            eprint!("\rhanding in: {percent:>3} % of {} MiB", all.div_ceil(MIB));
-            let _ = std::io::stderr().flush();
-        }
-    }
-
-    pub fn end(&self) {
-        if self.shown {
-            eprintln!();
+            live.draw(&[format!("handing in: {percent:>3} % of {} MiB", all.div_ceil(MIB))]);
         }
     }
 }

@@ -57,7 +57,10 @@ impl Leave {
             return Err(Failure::refused(doing, why)
                 .hint(format!("an operator takes the mandate first: freehold gateway remove {name}")));
         }
-        confirm(self.yes, doing, &format!("Leave `{org}` and wipe this machine's keys? It cannot be undone."))?;
+        let name = node.as_ref().map_or_else(String::new, |node| format!(" as `{}`", node.name));
+        let folder = scope.folder.display();
+        let question = format!("Leave `{org}`{name}, and wipe the keys in `{folder}`? It cannot be undone.");
+        confirm(self.yes, doing, &question)?;
         let told_gateway = match (&node, self.local) {
             (Some(node), false) => {
                 let addresses = scope.addresses(node, clock::now()).during(doing)?;

@@ -26,6 +26,9 @@ pub struct Common {
     /// Which scope, by the name of its folder: the org's own, unless it was joined --as another
     #[arg(long = "as", global = true, value_name = "SCOPE")]
     pub scope: Option<OrgName>,
+    /// Show tables whole, also what does not fit on the terminal
+    #[arg(long, global = true)]
+    pub wide: bool,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -37,7 +40,7 @@ pub struct Common {
 impl Common {
     /// For the node inside the gateway of the machine on which the org was founded.
     pub const fn inside(scope: Scope, json: bool) -> Self {
-        Self { root: None, org: None, scope: None, json, inside: Some(scope) }
+        Self { root: None, org: None, scope: None, wide: false, json, inside: Some(scope) }
     }
 
     /// The node inside a gateway, if it is the one that is meant.
@@ -233,7 +236,14 @@ mod tests {
             std::fs::create_dir(root.path().join(org)).unwrap();
             std::fs::write(root.path().join(org).join("node.key"), "").unwrap();
         }
-        let common = Common { root: Some(root.path().to_owned()), org: None, scope: None, json: false, inside: None };
+        let common = Common {
+            root: Some(root.path().to_owned()),
+            org: None,
+            scope: None,
+            wide: false,
+            json: false,
+            inside: None,
+        };
         (root, common)
     }
 

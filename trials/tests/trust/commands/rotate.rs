@@ -107,7 +107,7 @@ fn a_node_that_is_gone_is_left_behind_by_name() {
     ended(&waits, 5, "web-2");
     // It says what is true, and how to go on.
     let waits = place.freehold(&["rotate", "endpoint", "--no-wait", "--grace", "1d"]);
-    ended(&waits, 5, "go on when they are there: freehold rotate endpoint --continue --grace 1d;");
+    ended(&waits, 5, "go on when they are there: freehold rotate endpoint --continue --grace 1d");
     refused(&place.freehold(&["rotate", "endpoint", "--anyway", "web-22"]), "no node is called `web-22`");
     refused(&place.freehold(&["trust", "activate", "endpoint", "--anyway", "web-22"]), "no node is called `web-22`");
     assert!(!stderr(&waits).contains("waiting until"), "{}", stderr(&waits));

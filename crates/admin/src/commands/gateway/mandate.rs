@@ -127,7 +127,8 @@ impl ChangeMandate {
         if !common.json {
             eprintln!("{}", in_words(&MandateTold::from(&next)));
         }
-        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Sign it?" };
+        let question = format!("Change the mandate of `{}`?", self.node);
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: &question };
         let draft = |session: &Session, now| Ok(mandate::draft(session, &self.node, &wish, now)?.roll());
         let sign = async |session: &mut Session| mandate::change(session, &keys, &self.node, &wish).await;
         let (mandate, pending) = consent.sign(&mut session, draft, sign).await?;

@@ -123,7 +123,8 @@ impl Add {
             return Err(Failure::failed(doing, format!("`{}` is there already", out.display()))
                 .hint("move it away, or choose another name: --out FILE"));
         }
-        let consent = Consent { common, doing, yes: self.yes, question: "Make it a gateway?" };
+        let question = format!("Make `{gateway}` a gateway?");
+        let consent = Consent { common, doing, yes: self.yes, question: &question };
         consent.ask(&mut session, |session, now| addition.roll(session, now)).await?;
         let mut papers = addition.papers(&mut session).await.during(doing)?;
         let roots = RootKeys::new(common, &session, self.roots);
@@ -422,7 +423,8 @@ impl Remove {
                 self.node
             );
         }
-        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Remove it?" };
+        let question = format!("Remove the gateway `{}`?", self.node);
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: &question };
         let draft = |session: &Session, now| Ok(gateway::draft_removal(session, &self.node, now)?.roll);
         let sign = async |session: &mut Session| gateway::remove(session, &keys, &self.node).await;
         let (head, pending) = consent.sign(&mut session, draft, sign).await?;

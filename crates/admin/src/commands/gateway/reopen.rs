@@ -103,8 +103,8 @@ impl Reopen {
         if !common.json {
             eprintln!("{}", in_words(&reopening));
         }
-        let question = "End its chain, and have it begin another?";
-        let consent = Consent { common, doing: &doing, yes: self.yes, question };
+        let question = format!("End the chain of `{}`, and have it begin another?", self.node);
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: &question };
         let draft = |session: &Session, now| Ok(reopen::draft(session, &reopening, now)?.roll);
         let sign = async |session: &mut Session| reopen(session, &keys, &reopening).await;
         let (head, pending) = consent.sign(&mut session, draft, sign).await?;

@@ -217,7 +217,7 @@ impl SignRequest {
         if !common.json {
             eprintln!("{}", ground::plain::plain(&in_words(&request, &name)));
         }
-        confirm(self.yes, &doing, "Let this machine in?")?;
+        confirm(self.yes, &doing, &format!("Let `{name}` into `{}`?", common.org(&doing)?))?;
         let wish = self.bounds.wish(&name, InviteChoice::Machine(request.node_key), &doing)?;
         let told = make(common, &name, &wish, &self.out, None, &doing).await?;
         show(common.json, &told, || told.in_words());

@@ -378,7 +378,8 @@ impl Revoke {
                 invite.joined.len()
             );
         }
-        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Revoke it?" };
+        let question = format!("Revoke the invite `{}`?", invite.id);
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: &question };
         let draft = |session: &Session, now| Ok(invite::draft_revocation(session, invite.id, now)?.roll);
         let sign = async |session: &mut Session| invite::revoke(session, &keys, invite.id).await;
         let (head, pending) = consent.sign(&mut session, draft, sign).await?;

@@ -13,6 +13,7 @@ use terminal::show::show;
 use terminal::table::table;
 
 use crate::home::{Common, During};
+use crate::waiting::of_org;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -47,7 +48,8 @@ impl Approve {
         let (mut session, keys) = common.signing_session(doing).await?;
         if let Some(wanted) = &self.end {
             let shown = waive::find(&mut session, wanted).await.during(doing)?;
-            confirm(self.yes, doing, &format!("End the waiver for {}?", listed(&shown.names)))?;
+            let question = format!("End the waiver for {}?", listed(&shown.names));
+            confirm(self.yes, doing, &of_org(common, &session.known, &question))?;
             // One signer's no is enough, and stands.
             let ended = deny(&mut session, &keys, shown.id, shown.until).await;
             ended.during(doing)?;
@@ -63,7 +65,7 @@ impl Approve {
             let until = known.as_ref().map_or_else(|| clock::now() + self.ttl, |waived| waived.until);
             eprintln!("Until {until} nobody need look at machines named {} that prove an invite.", listed(names));
         }
-        confirm(self.yes, doing, "Approve them?")?;
+        confirm(self.yes, doing, &of_org(common, &session.known, "Approve them?"))?;
         let waived = match known {
             Some(shown) => waive::join(&mut session, &keys, shown).await,
             None => waive(&mut session, &keys, &self.names, self.ttl).await,

@@ -19,7 +19,7 @@ use terminal::show::show;
 use terminal::table::table;
 
 use crate::home::{Common, During};
-use crate::waiting::{self, Consent};
+use crate::waiting::{self, Consent, of_org};
 
 #[derive(Debug, Args)]
 pub struct List {}
@@ -241,7 +241,8 @@ impl Approve {
             Candidate::Waits { claim, .. } => claim,
             Candidate::Cut(cut) => return self.list(common, session, &keys, cut, &doing).await,
         };
-        confirm(self.yes, &doing, "Are these the words that the machine shows? Then it is let in.")?;
+        const WORDS: &str = "Are these the words that the machine shows? Then it is let in.";
+        confirm(self.yes, &doing, &of_org(common, &session.known, WORDS))?;
         approve(&mut session, &keys, claim).await.during(&doing)?;
         let (yes, needs) = (candidate.yes().iter().chain([&own]), usize::from(claim.invite.approvers));
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
@@ -320,7 +321,8 @@ impl Deny {
         if !common.json {
             eprintln!("{}", in_words(&one));
         }
-        confirm(self.yes, &doing, "Turn this machine away?")?;
+        let question = format!("Turn `{}` away?", one.claim.name);
+        confirm(self.yes, &doing, &of_org(common, &session.known, &question))?;
         let decided = deny(&mut session, &keys, one.digest, one.invite.expires_at).await;
         decided.during(&doing)?;
         let told = Decided {

@@ -11,6 +11,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::home::{Common, During};
+use crate::waiting::of_org;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -47,7 +48,7 @@ impl Confirm {
                 eprintln!("  its deadline is over: it may have gone back already");
             }
         }
-        confirm(self.yes, &doing, "Let it stay?")?;
+        confirm(self.yes, &doing, &of_org(common, &session.known, "Let it stay?"))?;
         let at = consent(&mut session, &keys, &node, waits.manifest).await.during(&doing)?;
         let told = Confirmed { name: self.name.to_string(), manifest: waits.manifest.to_string(), at: at.to_string() };
         show(common.json, &told, || format!("confirmed: `{}` may stay what it is", told.name));

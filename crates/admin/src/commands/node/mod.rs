@@ -261,7 +261,8 @@ impl Revoke {
                 eprintln!("  {person}");
             }
         }
-        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Revoke it?" };
+        let question = format!("Revoke the machine `{}`?", node.name);
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: &question };
         let draft = |session: &Session, now| Ok(operate::node::draft_revocation(session, &node, now)?.roll);
         let sign = async |session: &mut Session| operate::node::revoke(session, &keys, &node).await;
         let (head, pending) = consent.sign(&mut session, draft, sign).await?;

@@ -67,7 +67,8 @@ impl Replace {
             eprintln!("  its key is revoked: every machine that holds it is cut off at once, for good");
             eprintln!("  one machine can then join as `{}` again, with a new key", node.name);
         }
-        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Replace it?" };
+        let question = format!("Revoke the key of `{}`, and let one machine join by that name?", node.name);
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: &question };
         let draft = |session: &Session, now| match node.state {
             Standing::Revoked => Ok(Roll::default()),
             _ => Ok(operate::node::draft_revocation(session, &node, now)?.roll),

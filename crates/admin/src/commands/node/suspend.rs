@@ -10,6 +10,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::home::{Common, During};
+use crate::waiting::of_org;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -50,7 +51,8 @@ impl Suspend {
             );
             eprintln!("  You can do this once for this machine. It ends by itself.");
         }
-        confirm(self.yes, &doing, "Suspend it?")?;
+        let question = format!("Suspend the machine `{}` for {}?", node.name, self.span);
+        confirm(self.yes, &doing, &of_org(common, &session.known, &question))?;
         let until = suspend(&mut session, &keys, &node, self.span, &self.reason).await;
         let until = until.during(&doing)?;
         let told = Suspended { name: node.name.to_string(), until: until.to_string() };

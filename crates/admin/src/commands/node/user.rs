@@ -178,7 +178,8 @@ impl Revoke {
             eprintln!("  NOT revoked: the machines that she uses. They stay members: freehold node revoke NAME");
             eprintln!("  NOT changed: the fleet. Take her out of it, and publish.");
         }
-        let consent = Consent { common, doing: &doing, yes: self.yes, question: "Revoke her?" };
+        let question = format!("Revoke the user `{}`?", self.name);
+        let consent = Consent { common, doing: &doing, yes: self.yes, question: &question };
         let draft = |session: &Session, now| Ok(principal::draft_revocation(session, &principal, now)?.roll);
         let sign = async |session: &mut Session| principal::revoke(session, &keys, &principal).await;
         let (head, pending) = consent.sign(&mut session, draft, sign).await?;

@@ -9,7 +9,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::home::{Common, During};
-use crate::waiting::{Left, leave, told};
+use crate::waiting::{Left, leave, of_org, told};
 
 #[derive(Serialize)]
 struct Over {
@@ -33,7 +33,7 @@ pub async fn run(common: &Common, yes: bool) -> Result<(), Failure> {
             eprintln!("  {line}");
         }
     }
-    confirm(yes, doing, "Sign them anew?")?;
+    confirm(yes, doing, &of_org(common, &session.known, "Sign them anew?"))?;
     let made = over::sign(&mut session, &keys, &over).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
     let result = Over { over, pending };

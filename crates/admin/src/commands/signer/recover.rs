@@ -1,6 +1,6 @@
 //! `freehold recover`: the signers are lost; the recovery phrases name new ones.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -20,6 +20,7 @@ use org::ledger::step::SignerStep;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
+use terminal::screen::Live;
 use terminal::show::show;
 use wire::known::Known;
 use wire::known::freeze::Freeze;
@@ -29,7 +30,7 @@ use crate::commands::signer::find_or_make_key;
 use crate::found::anew;
 use crate::found::recovery::{BadPhrase, Typed};
 use crate::home::{Common, During};
-use crate::waiting::{Consent, Left, leave, told};
+use crate::waiting::{Consent, Left, leave, of_org, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -150,7 +151,7 @@ impl Recover {
         if !common.json {
             foretell_begin(known, &self.names(&name));
         }
-        confirm(self.yes, doing, "Begin?")?;
+        confirm(self.yes, doing, &of_org(common, known, "Begin?"))?;
         let key = find_or_make_key(common, folder, known, &name, self.unprotected, doing)?;
         let mut signers = vec![Signer { name, key }];
         signers.extend(self.others.iter().cloned());
@@ -202,7 +203,7 @@ impl Recover {
         if !taken_over.is_empty() && !common.json {
             eprintln!("They take over what the lost signers let in since their last head: {}", names(&taken_over));
         }
-        confirm(self.yes, doing, "Sign their first head?")?;
+        confirm(self.yes, doing, &of_org(common, &session.known, "Sign their first head?"))?;
         let made = recover::finish(&mut session, &keys, recovery).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
         let result = Told {
@@ -275,20 +276,16 @@ fn tell_waiting(common: &Common, recovery: &Envelope, set: &SignerSet, due_at: T
 }
 
 async fn wait_until(common: &Common, due_at: Timestamp) {
-    let shown = !common.json && std::io::stderr().is_terminal();
+    let mut live = Live::new().filter(|_| !common.json);
     loop {
         let now = clock::now();
         if now >= due_at {
             break;
         }
-        if shown {
-            eprint!("\rwaits until {due_at}: {} to go   ", due_at.since(now));
-            let _ = std::io::stderr().flush();
+        if let Some(live) = &mut live {
+            live.draw(&[format!("waits until {due_at}: {} to go", due_at.since(now))]);
         }
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    }
-    if shown {
-        eprintln!();
     }
 }
 

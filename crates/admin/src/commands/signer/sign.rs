@@ -17,7 +17,7 @@ use terminal::show::show;
 
 use crate::commands::signer::over;
 use crate::home::{Common, During, failure};
-use crate::waiting::NeedTold;
+use crate::waiting::{NeedTold, of_org};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -105,7 +105,7 @@ impl SignPending {
             if !common.trust_clock {
                 timely::check_dates(known.org(), &pending.handed, clock::now()).during(&doing)?;
             }
-            confirm(self.how.yes, &doing, "Sign it?")?;
+            confirm(self.how.yes, &doing, &of_org(common, &known, "Sign it?"))?;
             let keys = common.keys_for(&folder, &quorums, &doing)?;
             let fresh = pending.sign(&known, &keys).map_err(failed)?;
             signed_now = fresh.iter().map(ToString::to_string).collect();

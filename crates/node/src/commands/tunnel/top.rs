@@ -9,15 +9,15 @@ use member::agent::socket::Remote;
 use member::agent::tunnel::view::TunnelView;
 use terminal::facts;
 use terminal::failure::Failure;
+use terminal::screen::Live;
 use terminal::show::show;
+use terminal::table::table;
 use tunnel::control::view::{ServiceCounts, View};
 
 use crate::commands::roots::Common;
 use crate::commands::tunnel::streams::{caller, left_out, peer, refusals, size};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Home, and nothing below.
-const CLEAR: &str = "\u{1b}[H\u{1b}[J";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -36,8 +36,8 @@ impl Top {
         let scope = common.scope(doing)?;
         let down = || Failure::failed(doing, "the agent does not run").hint(common.start(&scope));
         let agent = Remote::find(&scope).await.ok_or_else(down)?;
-        let on_screen = std::io::stdout().is_terminal() && !common.json;
-        let once = self.once || !on_screen && !common.json;
+        let mut live = Live::new().filter(|_| std::io::stdout().is_terminal() && !common.json && !self.once);
+        let once = self.once || live.is_none() && !common.json;
         let mut before = None;
         let mut tick = tokio::time::interval(EVERY);
         loop {
@@ -55,12 +55,12 @@ impl Top {
                     return Ok(());
                 }
             } else {
-                if on_screen && !once {
-                    // Whoever reads may have gone away.
-                    let _ = write!(std::io::stdout(), "{CLEAR}");
-                }
                 let who = format!("{} of {}", status.name, status.org);
-                show(common.json, &status.tunnel, || in_words(&who, &status.tunnel, before.as_ref()));
+                let words = || in_words(&who, &status.tunnel, before.as_ref());
+                match &mut live {
+                    Some(live) => live.draw(&words().lines().map(str::to_owned).collect::<Vec<_>>()),
+                    None => show(common.json, &status.tunnel, words),
+                }
             }
             if once {
                 return Ok(());
@@ -78,29 +78,26 @@ fn in_words(who: &str, tunnel: &TunnelView, before: Option<&View>) -> String {
     let mut lines = vec![format!("{who}, {}, head {}", clock::now(), now.head)];
     lines.extend(now.peers.iter().map(peer));
     lines.extend(now.callers.iter().map(caller));
-    lines.push(format!(
-        "{:<3} {:<24} {:<40} {:>6} {:>9} {:>12} {:>12} {:>8}",
-        "", "SERVICE", "PRINCIPAL", "OPEN", "STREAMS", "SENT/s", "RECEIVED/s", "REFUSED"
-    ));
     let mut rows: Vec<(&ServiceCounts, Option<(u64, u64)>)> =
         now.services.iter().map(|count| (count, before.map(|before| rates(count, before)))).collect();
     rows.sort_by_key(|(count, rates)| {
         std::cmp::Reverse((rates.map(|(sent, received)| sent + received), count.open, count.streams))
     });
     let told = |rate: Option<u64>| rate.map_or_else(|| "-".to_owned(), size);
-    lines.extend(rows.iter().map(|(count, rates)| {
-        let way = if count.incoming { "in" } else { "out" };
-        format!(
-            "{way:<3} {:<24} {:<40} {:>6} {:>9} {:>12} {:>12} {:>8}",
+    let row = |(count, rates): &(&ServiceCounts, Option<(u64, u64)>)| {
+        vec![
             count.service.to_string(),
-            count.principal.to_string(),
-            count.open,
-            count.streams,
+            if count.incoming { "in" } else { "out" }.to_owned(),
             told(rates.map(|(sent, _)| sent)),
             told(rates.map(|(_, received)| received)),
-            refusals(count)
-        )
-    }));
+            count.open.to_string(),
+            count.principal.to_string(),
+            refusals(count).to_string(),
+            count.streams.to_string(),
+        ]
+    };
+    let header = ["SERVICE", "WAY", "SENT/s", "RECEIVED/s", "OPEN", "PRINCIPAL", "REFUSED", "STREAMS"];
+    lines.extend(table(&header, &rows.iter().map(row).collect::<Vec<_>>()).lines().map(str::to_owned));
     lines.extend(left_out(now));
     lines.join("\n")
 }
@@ -135,9 +132,9 @@ mod tests {
         let row = |before: Option<&View>| {
             let told =
                 in_words("alpha of harbor", &TunnelView { now: Some(now.clone()), ..TunnelView::default() }, before);
-            told.lines().last().unwrap().split_whitespace().skip(5).map(str::to_owned).collect::<Vec<_>>()
+            told.lines().last().unwrap().split_whitespace().skip(2).map(str::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(row(None), ["-", "-", "0"]);
-        assert_eq!(row(Some(&before)), ["0", "B", "1.5", "KiB", "0"]);
+        assert_eq!(row(None), ["-", "-", "1", "spiffe://harbor/user/ann", "0", "3"]);
+        assert_eq!(row(Some(&before)), ["0", "B", "1.5", "KiB", "1", "spiffe://harbor/user/ann", "0", "3"]);
     }
 }

@@ -1,49 +1,38 @@
-//! A bar that says how many nodes have a version, and names who is missing.
-
-use std::io::{IsTerminal as _, Write as _};
+//! How many nodes have a version, and who is missing.
 
 use ground::plain::plain;
 use operate::trust::adopted::bounded;
+use terminal::screen::Live;
 
-/// One line that is drawn again on a terminal; elsewhere a line for each change.
+/// So many of those who are missing are drawn, and how many more there are.
+const NAMED: usize = 4;
+
+/// A few lines that are drawn again on a terminal; elsewhere lines for each change.
 pub(super) struct Bar {
     quiet: bool,
-    live: bool,
+    live: Option<Live>,
     done: String,
     told: Vec<String>,
-    shown: bool,
 }
 
 impl Bar {
     pub(super) fn new(quiet: bool) -> Self {
-        let live = std::io::stderr().is_terminal();
-        Self { quiet, live, done: String::new(), told: Vec::new(), shown: false }
+        Self { quiet, live: Live::new(), done: String::new(), told: Vec::new() }
     }
 
     pub(super) fn show(&mut self, done: &str, rest: &[String]) {
         if self.quiet {
             return;
         }
-        if self.live {
-            let words: Vec<String> = bounded(rest).into_iter().take(3).collect();
-            let line: String = plain(&format!("{done}  {}", words.join("; "))).chars().take(110).collect();
-            eprint!("\r\u{1b}[K{line}");
-            let _ = std::io::stderr().flush();
-            self.shown = true;
+        let lines = |most| {
+            let rest = bounded(rest).into_iter().take(most).map(|line| format!("  {line}"));
+            std::iter::once(done.to_owned()).chain(rest).collect::<Vec<_>>()
+        };
+        if let Some(live) = &mut self.live {
+            live.draw(&lines(NAMED));
         } else if self.done != done || self.told != rest {
-            eprintln!("{}", plain(done));
-            for line in bounded(rest) {
-                eprintln!("  {}", plain(&line));
-            }
+            eprintln!("{}", plain(&lines(usize::MAX).join("\n")));
             (self.done, self.told) = (done.to_owned(), rest.to_vec());
-        }
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        if self.live && self.shown {
-            eprintln!();
         }
     }
 }
