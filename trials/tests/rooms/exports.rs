@@ -143,15 +143,15 @@ fn imports(text: &str, here: &[String]) -> Names {
         ["", "pub", "pub(crate)", "pub(super)"].contains(&before)
     });
     let named = lines.flat_map(|(at, word)| paths(text[at + word.len()..].split(';').next().unwrap(), here));
-    let mut names = Names::new();
+    let mut known = Names::new();
     for Named { path, called } in named {
-        let kept = names.entry(called).or_insert_with(|| path.clone());
+        let kept = known.entry(called).or_insert_with(|| path.clone());
         // A module and a function in it may be called alike: behind `::` it is the module.
         if path.len() < kept.len() {
             *kept = path;
         }
     }
-    names
+    known
 }
 
 /// The same path, from its crate on.
