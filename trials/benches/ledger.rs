@@ -22,7 +22,7 @@ use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use ledger::store::Ledger;
 use org::invite::{Invite, Right, Uses};
-use org::ledger::draft::{Wish, draft};
+use org::ledger::draft::{Intent, Wish, draft_on};
 use org::ledger::entry::{Action, SignedEntry, Stamp};
 use org::ledger::fold::Leaves;
 use org::ledger::replica::Replica;
@@ -186,7 +186,9 @@ fn ten_years(thief: &Thief, nodes: usize, life: Seconds) -> (Head, Envelope) {
         let going = nodes / 5 / 12;
         // Whoever came first goes first; names are numbered.
         let revoke_keys = leaves.values().take(going).map(|leaf| leaf.node_key).collect();
-        let draft = draft(&replica, now, &Wish { revoke_keys, ..Wish::default() }).unwrap();
+        let ground = replica.ground(now).unwrap();
+        let intent = Intent { wish: &Wish { revoke_keys, ..Wish::default() }, meaning: None };
+        let draft = draft_on(&replica, &ground, &replica.fold(&ground), now, intent, |_| {}).unwrap();
         (head, leaves) = (draft.head, draft.leaves);
         join(&mut leaves, &mut next, going);
         envelope = place_head(thief, &mut replica, &mut head, &leaves);

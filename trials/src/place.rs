@@ -281,7 +281,9 @@ pub fn succeeded(output: &Output) {
 /// Exit code 5, and who is missing.
 pub fn is_left_to_others(output: &Output) -> bool {
     let told = stdout(output);
-    let says = ["must sign it, too", "\"needs\":", "\"complete\": false"].iter().any(|words| told.contains(words));
+    let says = ["must sign it, too", "\"needs\":", "\"complete\": false", "\"done\": false"]
+        .iter()
+        .any(|words| told.contains(words));
     output.status.code() == Some(5) && says
 }
 

@@ -1,11 +1,14 @@
 //! The gateway's folder, opened here: the same functions that answer over the network, without the network.
 
+use std::future::{Future, ready};
+use std::pin::Pin;
+
 use gateway::answer::operator::control;
 use gateway::gateway::Gateway;
 use ground::clock;
 use operate::session::desk::home::HomeDesk;
 use operate::session::desk::remote::RemoteDesk;
-use operate::session::desk::{Answering, Desk};
+use operate::session::desk::{Answering, Desk, DeskError};
 use wire::control::Call;
 use wire::known::{BadKnowledge, Known};
 
@@ -39,6 +42,13 @@ impl Desk for AnyDesk {
 
     fn is_served(&self) -> bool {
         matches!(self, Self::Remote(_))
+    }
+
+    fn damage(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<String>, DeskError>> + Send + '_>> {
+        match self {
+            Self::Local(gateway) => Box::pin(async move { Ok(control::damage(gateway).await?) }),
+            Self::Remote(_) | Self::Home(_) => Box::pin(ready(Ok(None))),
+        }
     }
 
     fn ask(&mut self, call: Call) -> Answering<'_> {

@@ -112,14 +112,8 @@ pub fn in_words(session: &Session, prepared: &Prepared) -> String {
         ));
     }
     for gone in &prepared.gone {
-        lines.push(match (gone.revoked, gone.left) {
-            (true, _) => format!("`{}` was revoked: its leaf goes", gone.name),
-            (false, true) => format!("`{}` left, by its own word: its leaf goes", gone.name),
-            (false, false) => format!(
-                "`{}` has no leaf any more, and only the gateway says so. If it is really gone: --without {0}",
-                gone.name
-            ),
-        });
+        let how = if gone.left { "left, by its own word" } else { "was revoked" };
+        lines.push(format!("`{}` {how}: its leaf goes", gone.name));
     }
     lines.extend(prepared.warnings.iter().map(|warning| format!("WARNING: {}", warning.words)));
     lines.join("\n")

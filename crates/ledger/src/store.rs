@@ -256,7 +256,7 @@ impl Ledger {
 
     /// Every entry in order of arrival.
     pub fn all_entries(&self) -> Result<Vec<SignedEntry>, LedgerError> {
-        let entries = self.entries(0, u32::MAX)?.into_iter();
+        let entries = self.entries()?.into_iter();
         let opened = entries.map(|(_, envelope)| SignedEntry::remember(self.org, envelope));
         opened.map(|opened| Ok(opened.map_err(Damage::Envelope)?)).collect()
     }
@@ -285,13 +285,10 @@ impl Ledger {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// A page of entries in order of arrival, each with its row number.
-    pub fn entries(&self, after: u64, limit: u32) -> Result<Vec<(u64, Envelope)>, LedgerError> {
-        let mut query =
-            self.db.prepare_cached("SELECT id, envelope FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2")?;
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
-        let rows =
-            query.query_map(params![after, limit], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    /// In order of arrival, each with its row number.
+    fn entries(&self) -> Result<Vec<(u64, Envelope)>, LedgerError> {
+        let mut query = self.db.prepare_cached("SELECT id, envelope FROM entries WHERE id > 0 ORDER BY id")?;
+        let rows = query.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
         let mut out = Vec::new();
         for row in rows {
             let (id, text) = row?;

@@ -59,10 +59,6 @@ pub enum Call {
     Recover {
         recovery: Envelope,
     },
-    /// A page of the ledger, in the order of arrival.
-    Entries {
-        after: u64,
-    },
     /// Entries that a replica with this frontier does not have.
     Beyond {
         frontier: Frontier,
@@ -116,14 +112,8 @@ pub enum Call {
     Reports {
         after: u64,
     },
-    /// Every yes that signers gave beforehand, as they signed it.
-    Waivers {},
     /// How this gateway stands with the others.
     Peers {},
-    /// The releases of agents, the newest first.
-    Releases {},
-    /// The trust bundles that the head names: all that are trusted, and the newest of the others.
-    Bundles {},
     /// The issuing keys of this gateway, and of those that it has heard of.
     Issuers {},
     /// Draws a new spare key for a domain, once for each head: what waits for signatures under this head names it.
@@ -168,10 +158,6 @@ pub enum ControlAnswer {
         nodes: BTreeMap<Digest, Observed>,
         next: Option<Digest>,
     },
-    Entries {
-        entries: Vec<Envelope>,
-        next: Option<u64>,
-    },
     Beyond {
         entries: Vec<Envelope>,
         /// There are more: ask again at once.
@@ -190,14 +176,6 @@ pub enum ControlAnswer {
     /// Those that are there and fit into one answer, in the order in which they were asked for.
     Blobs {
         blobs: Vec<Bytes>,
-    },
-    Releases {
-        releases: Vec<Envelope>,
-        /// The one that the head in force names.
-        current: Option<Digest>,
-    },
-    Bundles {
-        bundles: Vec<Envelope>,
     },
     /// `org::gateway::Issuers`, each as that gateway's voice signed it.
     Issuers {
@@ -224,9 +202,6 @@ pub enum ControlAnswer {
         /// The number to ask after next time.
         last: u64,
         more: bool,
-    },
-    Waivers {
-        waivers: Vec<Envelope>,
     },
     Peers {
         peers: Vec<PeerView>,

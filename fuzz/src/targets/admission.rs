@@ -3,6 +3,7 @@
 use identity::envelope::Envelope;
 use identity::id::OrgId;
 use identity::key::PublicKey;
+use identity::time::Seconds;
 use org::invite::admission::{Claim, ClaimAuthority};
 use org::invite::approve::{Decision, Verdict, Waiver};
 use org::invite::{Approval, Invite};
@@ -63,8 +64,10 @@ fn by_pattern() -> Vec<u8> {
 /// A machine whose own key is the invite's, and a person's yes.
 fn by_approval() -> Vec<u8> {
     let claim = Claim { authority: ClaimAuthority::Invite(MACHINE), ..claim(2, "web-2") };
-    let decide =
-        |claimed: &Envelope| HARBOR.sealed(&Decision { about: claimed.digest(), verdict: Verdict::Approve }, &["ann"]);
+    let decide = |claimed: &Envelope| {
+        let yes = Decision { about: claimed.digest(), verdict: Verdict::Approve, until: Some(NOW + Seconds::DAY) };
+        HARBOR.sealed(&yes, &["ann"])
+    };
     admitted(&claim, "node-2", Some(&machine()), Some(&decide))
 }
 

@@ -245,7 +245,7 @@ fn pretends() -> Vec<u8> {
 fn repeats() -> Vec<u8> {
     let mut story = Story::new();
     let claimed = story.object(&Claim { authority: ClaimAuthority::Invite(MACHINE), ..claim(2, "web-2") }, "node-2");
-    let decision = Decision { about: claimed.digest(), verdict: Verdict::Approve };
+    let decision = Decision { about: claimed.digest(), verdict: Verdict::Approve, until: Some(NOW + Seconds::DAY) };
     let yes = story.object(&decision, "ann");
     let same = String::from_utf8(sealing::payload_of(&yes)).expect("JSON");
     story.text.add_raw(Decision::KIND, &format!("{same} "));

@@ -42,6 +42,31 @@ fn a_survivor_is_handed_what_it_never_heard_of() {
     succeeded(&run(&["invite", "create"]));
 }
 
+/// Whoever lists the gateways wants to know which of them is down, and since when: also when all are.
+#[test]
+fn a_gateway_that_is_stopped_is_down_since_it_was_last_there() {
+    let (two, laptop, vps) = Two::serving();
+    let place = &two.place;
+    std::fs::create_dir_all(place.path("away/harbor")).unwrap();
+    place.copy(&place.org().join("operator"), &place.path("away/harbor/operator"));
+    let list = || place.operator_facts("away", &["gateway", "list"]);
+    let row = |nth: usize| list()[nth].clone();
+    until("both answer", || row(0)["answers"] == true && row(1)["answers"] == true);
+    assert!(text(&row(0), "state").starts_with("first, "), "{}", row(0));
+    vps.stop();
+    let down = row(1);
+    assert_eq!((&down["state"], &down["answers"]), (&"DOWN".into(), &false.into()), "{down}");
+    assert!(down["last_seen"].is_string() && down["problem"].is_string(), "{down}");
+    assert_eq!(row(0)["answers"], true);
+    laptop.stop();
+    let both = list();
+    assert_eq!((&both[0]["state"], &both[1]["state"]), (&"first, DOWN".into(), &"DOWN".into()), "{both}");
+    assert!(both[0]["last_seen"].is_string(), "this home heard it itself: {both}");
+    let alarms = place.operator_facts("away", &["status"])["alarms"].to_string();
+    assert!(alarms.contains("`laptop` is DOWN, and was last seen at"), "{alarms}");
+    assert!(alarms.contains("`vps` is DOWN"), "{alarms}");
+}
+
 /// The same where two must agree: whoever of them asks the survivor first, nobody is locked out.
 #[test]
 fn where_two_must_agree_a_survivor_is_handed_what_it_never_heard_of_by_each_of_them() {

@@ -73,16 +73,17 @@ fn the_ledger_holds_with_the_gateway_running_and_not() {
 fn a_changed_entry_is_named() {
     let place = with_history();
     let place_in = |envelope: &str, field: &str| envelope.find(&format!("\"{field}\":")).unwrap() + field.len() + 20;
-    for (field, told) in [("payload", "the ledger is damaged"), ("sig", "the ledger does not hold")] {
-        let why = check_tampering(&place, &["entry 7"], |ledger| {
-            let envelope: String = ledger.query_row(ENTRY_7, [], |row| row.get(0)).unwrap();
-            let at = place_in(&envelope, field);
-            let other = if &envelope[at..=at] == "A" { "B" } else { "A" };
-            let changed = format!("{}{other}{}", &envelope[..at], &envelope[at + 1..]);
-            ledger.execute("UPDATE entries SET envelope = ?1 WHERE id = 7", [changed]).unwrap();
-        });
-        assert!(why.contains(told), "{why}");
-    }
+    let change = |ledger: &Connection, field: &str| {
+        let envelope: String = ledger.query_row(ENTRY_7, [], |row| row.get(0)).unwrap();
+        let at = place_in(&envelope, field);
+        let other = if &envelope[at..=at] == "A" { "B" } else { "A" };
+        let changed = format!("{}{other}{}", &envelope[..at], &envelope[at + 1..]);
+        ledger.execute("UPDATE entries SET envelope = ?1 WHERE id = 7", [changed]).unwrap();
+    };
+    let why = check_tampering(&place, &["entry 7"], |ledger| change(ledger, "payload"));
+    assert!(why.contains("the ledger is damaged"), "{why}");
+    let why = check_tampering(&place, &["entry 7"], |ledger| change(ledger, "sig"));
+    assert!(why.contains("the ledger does not hold"), "{why}");
     check_tampering(&place, &["entry 7"], |ledger| {
         ledger.execute("UPDATE entries SET envelope = 'x' || envelope WHERE id = 7", []).unwrap();
     });
@@ -130,7 +131,7 @@ fn what_does_not_count_is_a_line_and_a_number_and_no_failure() {
         let joiner = Joiner::new(&code, name);
         intruder.put(&intruder.says(joiner.let_in_by(&intruder.state())));
     }
-    let word = Decision { about: Digest([7; 32]), verdict: Verdict::Approve };
+    let word = Decision { about: Digest([7; 32]), verdict: Verdict::Approve, until: None };
     let envelope = Envelope::seal(Some(intruder.founding().id), &word).unwrap().signed(&intruder.voice()).unwrap();
     intruder.put(&intruder.says(Action::Take { envelope }));
     let _gateway = place.serve();

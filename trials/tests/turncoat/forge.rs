@@ -239,7 +239,8 @@ impl Hand {
     }
 
     fn verdict(&self, about: Digest, verdict: Verdict) -> Envelope {
-        self.by_former(Envelope::seal(Some(self.org), &Decision { about, verdict }).unwrap())
+        let until = Some(clock::now() + Seconds::DAY);
+        self.by_former(Envelope::seal(Some(self.org), &Decision { about, verdict, until }).unwrap())
     }
 
     fn waiver(&self) -> Envelope {

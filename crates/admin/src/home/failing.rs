@@ -156,10 +156,6 @@ fn operating(doing: String, why: &OperateError) -> Failure {
         | OperateError::Knowledge(_)
         | OperateError::NotAsTold { .. }
         | OperateError::NotTaken => Failure::new(doing, why).exit(Exit::Refused).hint(BEHIND),
-        OperateError::Distrusted(_) => Failure::new(doing, why).exit(Exit::Refused).hint(
-            "somebody may have taken over the gateway: look at it and at those machines; if the new machine is right, \
-             revoke the old key first: freehold node revoke NAME",
-        ),
         OperateError::Clock(doubt) => doubted(doing, doubt),
         OperateError::Desk(DeskError::NoGateway | DeskError::NotHome(_)) => Failure::new(doing, why)
             .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),

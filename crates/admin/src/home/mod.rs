@@ -425,8 +425,8 @@ impl Common {
     }
 }
 
-const BEHIND: &str = "keep the gateway's folder for evidence, and put the newest copy of it in its place; if there is no \
-                      newer one: freehold gateway reopen NAME";
+const BEHIND: &str = "keep the gateway's folder for evidence. Is there a newer copy of it, and did no other copy serve \
+                      since? Put that in its place. Else: freehold gateway reopen NAME";
 
 /// What a head does to machines, before it is signed.
 fn tell_roll(roll: &Roll) {

@@ -13,7 +13,6 @@ use ledger::claims::WaitingClaim;
 use org::enroll::{self, Attempt, EnrollOutcome};
 use org::invite::InviteKind;
 use org::invite::admission::{Claim, Facts};
-use org::invite::approve::Verdict as Said;
 use org::invite::words::Words;
 use org::refusal::Refusal;
 use org::state::State;
@@ -157,16 +156,16 @@ fn is_over(state: &State, row: &WaitingClaim, node: &NodeName, now: Timestamp) -
 
 /// For an operator's tool: a page of those that wait.
 pub(crate) fn page(tx: &mut Transaction<'_>, node: &NodeName, after: Option<Digest>) -> Result<ControlAnswer, Refusal> {
+    let now = clock::now();
     if after.is_none() {
-        forget_what_is_over(tx, node, clock::now())?;
+        forget_what_is_over(tx, node, now)?;
     }
     let rows = tx.keep(|tx| tx.ledger.claims(after, VIEWS_PER_PAGE))?;
     let full = rows.len() == usize::try_from(VIEWS_PER_PAGE).unwrap_or(usize::MAX);
     let next = rows.last().filter(|_| full).map(|(key, _)| *key);
     let view = |(_, row): (Digest, WaitingClaim)| {
         let invite = tx.state.invites.get(&row.invite)?.envelope.clone();
-        let said = tx.state.objects.decisions.get(&row.claim.digest());
-        let approval = said.and_then(|words| words.get(&Said::Approve)).cloned();
+        let approval = tx.state.yes_to(row.claim.digest(), now).next().cloned();
         let WaitingClaim { claim, facts, source, first_seen, last_seen, .. } = row;
         Some(WaitingView { claim, facts, invite, approval, source, first_seen, last_seen })
     };

@@ -4,6 +4,7 @@ use ground::clock;
 use identity::causes::describe;
 use identity::head::Head;
 use identity::principal::{Address, NodeName};
+use identity::time::{Seconds, Timestamp};
 use wire::connect::GatewayAddress;
 use wire::known::Known;
 
@@ -20,11 +21,13 @@ pub(super) struct Gateways {
     mute: Vec<Address>,
     /// Where one was met last.
     good: Option<LastGood>,
+    /// Since when that has been another one than comes first: the first may only have been away for a moment.
+    second_since: Option<Timestamp>,
 }
 
 impl Gateways {
     pub(super) fn of(head: Option<&Head>, good: Option<LastGood>) -> Self {
-        let mut gateways = Self { by_head: Vec::new(), first: None, mute: Vec::new(), good };
+        let mut gateways = Self { by_head: Vec::new(), first: None, mute: Vec::new(), good, second_since: None };
         if let Some(head) = head {
             gateways.learn(head);
         }
@@ -43,12 +46,25 @@ impl Gateways {
     }
 
     /// Those that operators declared, then those of the head, then `once`: where gateways were is better than nowhere.
-    fn in_order(&self, declared: &[Address], once: &[Address]) -> Vec<Address> {
+    fn in_order(&self, declared: &[Address], once: &[Address], from_the_first: bool) -> Vec<Address> {
         let known = in_turn(declared.iter().chain(&self.by_head).chain(once).cloned());
+        if from_the_first {
+            return known;
+        }
         // The last good one, unless another comes first since, or the operators' list no longer has it.
         let good = self.good.as_ref().filter(|good| good.first == self.first).map(|good| good.address.clone());
         let good = good.filter(|good| declared.is_empty() || declared.contains(good));
         in_turn(good.into_iter().chain(known))
+    }
+
+    /// One answered, and these are all in order.
+    fn met(&mut self, address: &Address, in_order: &[Address], now: Timestamp) {
+        self.second_since = in_order.first().filter(|first| *first != address).map(|_| now);
+    }
+
+    /// Was another one kept to for so long that the first is to be tried again?
+    fn tries_the_first(&self, after: Seconds, now: Timestamp) -> bool {
+        self.second_since.is_some_and(|since| now < since || now.since(since) >= after)
     }
 }
 
@@ -61,12 +77,16 @@ impl Agent {
             return declared.iter().cloned().map(GatewayAddress::from).collect();
         }
         let others = || others.iter().flatten();
-        let addresses = self.gateways.in_order(declared, &self.node.gateways);
+        let addresses = self.gateways.in_order(declared, &self.node.gateways, self.tries_the_first());
         let beside = |address: &Address| !others().any(|other| other.address == *address);
         let rest = addresses.into_iter().filter(beside).map(GatewayAddress::from);
         let mut all: Vec<_> = others().cloned().chain(rest).collect();
         all.sort_by_key(|gateway| self.gateways.mute.contains(&gateway.address));
         all
+    }
+
+    fn tries_the_first(&self) -> bool {
+        self.gateways.tries_the_first(self.schedule.keeps_to_another(), clock::now())
     }
 
     /// May what is open stay open? By a list that does not name it, it would not be found; some trials want a new line;
@@ -75,6 +95,7 @@ impl Agent {
         let (at, mute) = (line.gateway.address(), &self.gateways.mute);
         by.iter().any(|gateway| gateway.address == *at)
             && line.first == self.gateways.first
+            && !self.tries_the_first()
             && (line.under == self.engine.obeyed() || !self.engine.wants_new_line())
             && (!mute.contains(at) || by.iter().all(|gateway| mute.contains(&gateway.address)))
     }
@@ -86,7 +107,10 @@ impl Agent {
     /// Who answered, on disk, so that a restart begins there: by the order of when it was looked for, so that it is no
     /// longer the first to be tried once another comes first.
     pub(super) fn remember_good(&mut self, address: Address) {
+        let declared = self.engine.current().map_or(&[][..], |manifest| &manifest.runs.gateways);
+        let in_order = self.gateways.in_order(declared, &self.node.gateways, true);
         let gateways = &mut self.gateways;
+        gateways.met(&address, &in_order, clock::now());
         let good = LastGood { schema: 1, address, first: gateways.first.clone() };
         // With one address there is nothing to choose; but one that cannot be read is not to stay.
         let is_there = self.scope.path("last-good.json").exists();
@@ -98,5 +122,28 @@ impl Agent {
             }
             gateways.good = Some(good);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_that_was_away_for_a_moment_is_tried_again_if_it_comes_first() {
+        let [first, second]: [Address; 2] = ["10.0.0.1:7443", "10.0.0.2:7443"].map(|at| at.parse().unwrap());
+        let (now, after) = (Timestamp::from_unix(1_000), Seconds(600));
+        let mut gateways = Gateways::of(None, None);
+        gateways.by_head = vec![first.clone(), second.clone()];
+        gateways.good = Some(LastGood { schema: 1, address: second.clone(), first: None });
+        let order = |gateways: &Gateways, at: u64| {
+            gateways.in_order(&[], &[], gateways.tries_the_first(after, now + Seconds(at)))[0].clone()
+        };
+        gateways.met(&second, &[first.clone(), second.clone()], now);
+        assert_eq!([order(&gateways, 0), order(&gateways, 599)], [second.clone(), second.clone()]);
+        assert_eq!(order(&gateways, 600), first);
+        // It answers: nothing is tried again.
+        gateways.met(&first, &[first.clone(), second], now);
+        assert!(!gateways.tries_the_first(after, now + Seconds(9_999)));
     }
 }

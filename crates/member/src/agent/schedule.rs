@@ -176,6 +176,11 @@ impl Schedule {
         self.renew_at
     }
 
+    /// How long it keeps to a gateway that does not come first before it tries the first again.
+    pub(super) fn keeps_to_another(&self) -> Seconds {
+        self.spread(self.every.times(10))
+    }
+
     /// How long a gateway may keep this node waiting: no longer than until something else is due.
     pub(super) fn patience(&self, usual: Seconds, wake: Option<Timestamp>, on_trial: bool, now: Timestamp) -> Seconds {
         let usual = self.spread(usual.min(self.every));

@@ -30,7 +30,7 @@ pub(crate) fn trouble(known: &Known, now: Timestamp) -> Option<String> {
     // One that ends a freeze is told with it: nobody stops that.
     let alarms = if frozen.is_some() { Vec::new() } else { known.alarms() };
     let recovery = alarms.into_iter().map(|(set, due_at)| {
-        let names = freeze::names(&set);
+        let names = freeze::names(&set.quorum);
         format!(
             "RECOVERY: the recovery keys replace the org's signers by {names} at {due_at}; signers who are not lost stop it: freehold recover --cancel"
         )

@@ -131,7 +131,7 @@ pub(super) async fn missing(session: &mut Session) -> Result<Vec<String>> {
 /// What signers who were replaced took away, and no head of those in force does: perhaps two operators decided at once,
 /// perhaps somebody has an old key. Only a person can tell, and decide anew: nobody signs them again.
 pub(super) fn left_behind(session: &Session, nodes: &[NodeView]) -> Vec<String> {
-    let (Ok(state), own) = (session.state(), &session.known.head.head) else { return Vec::new() };
+    let (Ok(state), own) = (session.state(), session.head()) else { return Vec::new() };
     let counts = |head: &KnownHead<'_>| state.head_named(head.digest()).is_some();
     let says_more =
         |head: &KnownHead<'_>| !state.revoked().names_all_of(head.lines()) && signers_of(state, *head).is_some();

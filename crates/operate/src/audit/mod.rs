@@ -16,11 +16,12 @@ use org::founding::Founding;
 use org::ledger::chain::Chain;
 use org::ledger::entry::SignedEntry;
 use org::ledger::evidence::Evidence;
+use org::ledger::frontier::Frontier;
 use org::ledger::replica::carried;
 use org::state::State;
 use serde::Serialize;
 
-use crate::session::fold::{entries, entries_told, name_of};
+use crate::session::fold::{beyond, entries_told, name_of};
 use crate::session::{Result, Session};
 
 /// The result of a check.
@@ -38,15 +39,28 @@ pub struct AuditResult {
 /// Checks all hashes, links and signatures here, and that each leaf of the head in force has its evidence.
 pub async fn verify(session: &mut Session) -> Result<AuditResult> {
     let state = session.folded().await?;
-    let envelopes = entries(session).await?.into_iter().map(|signed| signed.envelope).collect();
+    let envelopes = entries_told(session).await?;
     let mut verdict = check_alone(&session.known.founding, envelopes, &state);
     if verdict.ok && !session.is_alone() {
-        // This home's copy is good; the gateway's own is what others get.
-        let told = entries_told(session).await?;
-        verdict.first_bad = open_all(&session.known.founding, told, &state).1;
+        // This home's copy is good, and has all that the gateway counted before. Others get what it counts now.
+        session.survey_again().await?;
+        let survey = &session.survey;
+        let told = unlike(&state.frontier, &survey.frontier);
+        verdict.first_bad = told
+            .map(|(voice, what)| format!("`{}` {what} of the chain of {}", survey.gateway, name_of(&state, &voice)));
+        if verdict.first_bad.is_none() {
+            verdict.first_bad = session.damage().await?;
+        }
         verdict.ok = verdict.first_bad.is_none();
     }
     Ok(verdict)
+}
+
+/// What a gateway hides, or shows otherwise than it is here: an entry's digest fixes all before it.
+fn unlike(here: &Frontier, there: &Frontier) -> Option<(PublicKey, String)> {
+    let other = here.parted(there).map(|voice| (voice, format!("shows another entry {}", here.seq_of(&voice))));
+    let hidden = beyond(here, there).map(|(voice, first, last)| (voice, format!("lacks entries {first} to {last}")));
+    other.chain(hidden).next()
 }
 
 /// Reads every entry afresh: what they say, and the first thing that does not hold. What does not count is a line of the
@@ -141,5 +155,24 @@ fn unproven(org: OrgId, leaf: &NodeLeaf, admission: Option<&SignedEntry>) -> Opt
         Err(why) => Some(format!("does not hold: {why}")),
         Ok(evidence) if evidence.claim.name == leaf.name && evidence.key() == leaf.node_key => None,
         Ok(evidence) => Some(format!("admitted `{}` with the node key {}", evidence.claim.name, evidence.key())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use identity::head::Recorded;
+    use identity::key::{EdKey, Sign as _};
+
+    use super::*;
+
+    #[test]
+    fn a_gateway_that_hides_an_entry_or_shows_another_is_told_and_one_that_goes_on_is_not() {
+        let voice = EdKey::from_seed(&[1; 32]).public();
+        let at = |seq, digest| Frontier([(voice, Recorded { seq, digest: Digest([digest; 32]) })].into());
+        let told = |there: &Frontier| unlike(&at(7, 1), there).map(|(_, what)| what);
+        assert_eq!((told(&at(7, 1)), told(&at(8, 2))), (None, None));
+        assert_eq!(told(&at(7, 2)).as_deref(), Some("shows another entry 7"));
+        assert_eq!(told(&at(4, 4)).as_deref(), Some("lacks entries 5 to 7"));
+        assert_eq!(told(&Frontier::default()).as_deref(), Some("lacks entries 1 to 7"));
     }
 }

@@ -190,11 +190,10 @@ async fn gateway_views(session: &mut Session, nodes: &[NodeView], now: Timestamp
     let told = issuers::told(session).await?;
     let identity = issuing_until::<Identity>(session, &told).await?;
     let endpoint = issuing_until::<Endpoint>(session, &told).await?;
-    let seen = |name: &NodeName| nodes.iter().rfind(|node| node.name == *name)?.observed.last_seen;
     let view = |mandate: &Mandate| GatewayView {
         answers: matches!(looked.get(&mandate.gateway), Some(None)),
         silent: looked.get(&mandate.gateway).cloned().flatten(),
-        last_seen: seen(&mandate.gateway),
+        last_seen: answering::last_there(session, nodes, &mandate.gateway),
         name: mandate.gateway.clone(),
         active: mandate.is_active(now),
         mandate_until: mandate.not_after,

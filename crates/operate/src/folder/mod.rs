@@ -41,7 +41,7 @@ pub enum FileDamage {
 /// Where the copy of the ledger lies. No backup carries it: gateways have it.
 pub(crate) const REPLICA: &str = "replica";
 
-/// Where trust bundles are kept, each under its digest.
+/// Where trust bundles are kept that say whom to dial, each under its digest.
 const BUNDLES: &str = "bundles";
 
 #[derive(Debug, Clone)]
@@ -151,7 +151,7 @@ impl OperatorFolder {
     }
 
     /// A trust bundle that was kept here. A damaged one is none: it is asked for again.
-    pub(crate) fn kept_bundle(&self, digest: Digest) -> Option<Envelope> {
+    fn kept_bundle(&self, digest: Digest) -> Option<Envelope> {
         let kept: Option<Envelope> = read_json(&self.bundle_file(digest)).ok().flatten();
         kept.filter(|envelope| envelope.digest() == digest)
     }
@@ -164,7 +164,7 @@ impl OperatorFolder {
         if kept.is_empty() { known.first_endpoint_roots() } else { Roots::of_all(&kept) }
     }
 
-    /// Keeps a trust bundle as it was signed: a ledger that is restored one day may lack it.
+    /// Keeps a trust bundle as it was signed.
     pub(crate) fn keep_bundle(&self, envelope: &Envelope) -> Result<(), FolderError> {
         file::make_private_folder(&self.path(BUNDLES))?;
         write_json(&self.bundle_file(envelope.digest()), envelope, FileAccess::Private)

@@ -39,7 +39,7 @@ pub struct Added {
 impl Addition {
     pub async fn begin(session: &mut Session, request: &Envelope, wish: GatewayWish) -> Result<Self> {
         let (checked, node) = check_request(session, request).await?;
-        let mandate = mandate_for(&session.known, &checked, &wish, clock::now())?;
+        let mandate = mandate_for(session.head(), &checked, &wish, clock::now())?;
         Ok(Self { checked, node, mandate, wish })
     }
 

@@ -9,6 +9,7 @@ use identity::causes::describe;
 use identity::head::Mandate;
 use identity::principal::{Address, NodeName};
 use identity::time::Timestamp;
+use ledger::views::NodeView;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wire::carry::way::patience;
@@ -41,6 +42,13 @@ pub async fn look(session: &Session, now: Timestamp) -> BTreeMap<NodeName, Optio
         told.extend(looked.ok());
     }
     told
+}
+
+/// When it was last there: by whichever gateway is asked, or when this home itself last heard that very one.
+pub fn last_there(session: &Session, nodes: &[NodeView], gateway: &NodeName) -> Option<Timestamp> {
+    let seen = nodes.iter().rfind(|node| node.name == *gateway).and_then(|node| node.observed.last_seen);
+    let memory = &session.memory;
+    seen.max(memory.pulled_at.filter(|_| memory.gateway.as_ref() == Some(gateway)))
 }
 
 /// At each of its addresses, one after the other, until one answers.

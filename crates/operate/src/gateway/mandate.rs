@@ -61,9 +61,7 @@ pub async fn change(
 
 /// The mandate as it would be, with the head that makes it so.
 pub fn draft(session: &Session, gateway: &NodeName, wish: &MandateWish, now: Timestamp) -> Result<Unsigned<Mandate>> {
-    let mut mandates = session.known.head.head.mandates.iter();
-    let mandate = mandates.find(|mandate| mandate.gateway == *gateway);
-    let mandate = mandate.ok_or_else(|| OperateError::no_such("mandate of", gateway))?;
+    let mandate = session.head().mandate_of(gateway).ok_or_else(|| OperateError::no_such("mandate of", gateway))?;
     let changed = wish.apply(mandate, now)?;
     let next = session.next_head(now, Cause::MandateChange { gateway: gateway.clone() }, |head| {
         for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {

@@ -18,7 +18,6 @@ use ledger::views::NodeView;
 use org::gateway::CheckedRequest;
 use org::state::Standing;
 use wire::control::{Call, ControlAnswer, PeerView};
-use wire::known::Known;
 
 use crate::gateway::mandate::{LASTS, SVID_TTL, check_own_name};
 use crate::key::SignerKeys;
@@ -50,12 +49,12 @@ async fn check_request(session: &mut Session, envelope: &Envelope) -> Result<(Ch
     if node.low {
         return Err(Unwise::TooLow(name).into());
     }
-    check_free(&session.known, &checked)?;
+    check_free(session.head(), &checked)?;
     Ok((checked, node))
 }
 
-fn check_free(known: &Known, checked: &CheckedRequest) -> Result<(), Unwise> {
-    let (name, head) = (&checked.request.node, &known.head.head);
+fn check_free(head: &Head, checked: &CheckedRequest) -> Result<(), Unwise> {
+    let name = &checked.request.node;
     if head.revocations.voices.contains(&checked.request.voice) {
         return Err(Unwise::VoiceClosed(name.clone()));
     }
@@ -71,9 +70,9 @@ fn check_free(known: &Known, checked: &CheckedRequest) -> Result<(), Unwise> {
 }
 
 /// The mandate that it would get.
-fn mandate_for(known: &Known, checked: &CheckedRequest, wish: &GatewayWish, now: Timestamp) -> Result<Mandate, Unwise> {
+fn mandate_for(head: &Head, checked: &CheckedRequest, wish: &GatewayWish, now: Timestamp) -> Result<Mandate, Unwise> {
     let request = &checked.request;
-    let usual = known.head.head.mandates.first().map_or(Seconds::DAY, |mandate| mandate.svid_ttl);
+    let usual = head.mandates.first().map_or(Seconds::DAY, |mandate| mandate.svid_ttl);
     let (ttl, lasts) = (wish.svid_ttl.unwrap_or(usual), wish.lasts.unwrap_or(MANDATE));
     if !SVID_TTL.contains(&ttl) || !LASTS.contains(&lasts) {
         return Err(Unwise::SvidOrMandateSpan);
@@ -102,40 +101,28 @@ fn draft_addition(
     wish: &GatewayWish,
     now: Timestamp,
 ) -> Result<Unsigned<Mandate>> {
-    check_free(&session.known, checked)?;
-    let mandate = mandate_for(&session.known, checked, wish, now)?;
+    check_free(session.head(), checked)?;
+    let mandate = mandate_for(session.head(), checked, wish, now)?;
     let next = session.next_head(now, Cause::GatewayAdd { gateway: mandate.gateway.clone() }, |head| {
-        name_addresses(session, head);
         head.mandates.push(mandate.clone());
     })?;
     Ok(Unsigned { objects: Vec::new(), next: Some(next), what: mandate })
 }
 
-/// Of a gateway that was there before addresses were in the head.
-fn name_addresses(session: &Session, head: &mut Head) {
-    for known in head.mandates.iter_mut().filter(|known| known.gateway == session.survey.gateway) {
-        if known.addresses.is_empty() {
-            known.addresses.clone_from(&session.survey.addresses);
-        }
-    }
-}
-
-pub(crate) fn mandate_of<'k>(known: &'k Known, gateway: &NodeName) -> Result<&'k Mandate> {
-    let mut mandates = known.head.head.mandates.iter();
-    mandates.find(|mandate| mandate.gateway == *gateway).ok_or_else(|| OperateError::no_such("gateway", gateway))
+pub(crate) fn mandate_of<'h>(head: &'h Head, gateway: &NodeName) -> Result<&'h Mandate> {
+    head.mandate_of(gateway).ok_or_else(|| OperateError::no_such("gateway", gateway))
 }
 
 /// Has a gateway come before the others.
 pub async fn move_first(session: &mut Session, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<Head>> {
-    mandate_of(&session.known, gateway)?;
+    mandate_of(session.head(), gateway)?;
     session
         .publish_head(keys, |session, now| {
-            if !mandate_of(&session.known, gateway)?.is_active(now) {
+            if !mandate_of(session.head(), gateway)?.is_active(now) {
                 return Err(Unwise::MandateOver(gateway.clone()).into());
             }
             session.next_head(now, Cause::GatewayMove { gateway: gateway.clone() }, |head| {
                 head.mandates.sort_by_key(|mandate| mandate.gateway != *gateway);
-                name_addresses(session, head);
             })
         })
         .await
@@ -143,14 +130,14 @@ pub async fn move_first(session: &mut Session, keys: &SignerKeys, gateway: &Node
 
 /// Takes the mandate away. What it wrote up to now stands; what it issued is worth nothing at once.
 pub async fn remove(session: &mut Session, keys: &SignerKeys, gateway: &NodeName) -> Result<Made<Head>> {
-    mandate_of(&session.known, gateway)?;
+    mandate_of(session.head(), gateway)?;
     session.publish_head(keys, |session, now| draft_removal(session, gateway, now)).await
 }
 
 /// The head that takes the mandate away.
 pub fn draft_removal(session: &Session, gateway: &NodeName, now: Timestamp) -> Result<NextHead> {
-    mandate_of(&session.known, gateway)?;
-    let mut others = session.known.head.head.mandates.iter().filter(|mandate| mandate.gateway != *gateway);
+    mandate_of(session.head(), gateway)?;
+    let mut others = session.head().mandates.iter().filter(|mandate| mandate.gateway != *gateway);
     if !others.any(|mandate| mandate.is_active(now)) {
         return Err(Unwise::LastGateway(gateway.clone()).into());
     }
@@ -159,8 +146,11 @@ pub fn draft_removal(session: &Session, gateway: &NodeName, now: Timestamp) -> R
     })
 }
 
-/// How the gateway that is asked stands with the others.
+/// How the gateway that is asked stands with the others: nobody says so where none is asked.
 pub async fn peers(session: &mut Session) -> Result<Vec<PeerView>> {
+    if session.is_alone() {
+        return Ok(Vec::new());
+    }
     match session.ask(Call::Peers {}).await? {
         ControlAnswer::Peers { peers } => Ok(peers),
         _ => Err(DeskError::OtherAnswer.into()),

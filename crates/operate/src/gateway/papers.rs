@@ -110,7 +110,7 @@ pub(super) async fn requested(session: &mut Session, checked: &CheckedRequest) -
 
 /// What is known of a gateway's issuing keys, by its own word and by the bundles.
 pub async fn papers(session: &mut Session, gateway: &NodeName, now: Timestamp) -> Result<Papers> {
-    let mandate = mandate_of(&session.known, gateway)?.clone();
+    let mandate = mandate_of(session.head(), gateway)?.clone();
     let told = issuers::told(session).await?;
     let identity = ways(&mandate, &told, versions::all(session).await?.here, now);
     Ok(Papers { identity, endpoint: ways(&mandate, &told, versions::all(session).await?.here, now) })
@@ -142,7 +142,7 @@ pub(super) fn grant(
     let known = &session.known;
     let (identity_issuer, identity_more) = papers.identity.certificates()?;
     let (endpoint_issuer, endpoint_more) = papers.endpoint.certificates()?;
-    let others = known.head.head.mandates.iter().filter(|mandate| mandate.gateway != *gateway);
+    let others = session.head().mandates.iter().filter(|mandate| mandate.gateway != *gateway);
     let mut others: Vec<_> = others.flat_map(|mandate| mandate.addresses.clone()).collect();
     let own = |address: &&Address| others.contains(address) || addresses.contains(address);
     let asked: Vec<_> = session.survey.addresses.iter().filter(|address| !own(address)).cloned().collect();
@@ -167,6 +167,6 @@ pub(super) fn grant(
 
 /// What a gateway that is there takes home.
 pub fn renewal(session: &Session, gateway: &NodeName, papers: &Papers) -> Result<Option<GatewayGrant>> {
-    let mandate = mandate_of(&session.known, gateway)?;
+    let mandate = mandate_of(session.head(), gateway)?;
     Ok(grant(session, gateway, mandate.voice, &mandate.addresses, papers))
 }

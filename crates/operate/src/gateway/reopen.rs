@@ -69,7 +69,7 @@ pub struct Branch {
 
 /// What reopening a gateway would end; refused if nothing is wrong with it, as far as is known here.
 pub async fn look(session: &mut Session, gateway: &NodeName) -> Result<Reopening> {
-    let voice = mandate_of(&session.known, gateway)?.voice;
+    let voice = mandate_of(session.head(), gateway)?.voice;
     let state = standing_in(session).await?;
     let asked = session.survey.gateway.clone();
     let halt = session.survey.halt.clone().filter(|_| asked == *gateway);
@@ -155,11 +155,11 @@ pub async fn reopen(session: &mut Session, keys: &SignerKeys, reopening: &Reopen
     let Reopening { gateway, voice, next, .. } = reopening;
     session
         .publish(keys, |session, now| {
-            if mandate_of(&session.known, gateway)?.voice != *voice {
+            if mandate_of(session.head(), gateway)?.voice != *voice {
                 return Err(Unwise::Reopened(gateway.clone()).into());
             }
             let invites = anew(session.state()?, gateway, *voice, *next).into_iter();
-            let invites = invites.map(|it| session.seal(&Invite { signers: session.known.signers.version, ..it }));
+            let invites = invites.map(|it| session.seal(&Invite { signers: session.signers().version, ..it }));
             let objects = invites.collect::<Result<_, _>>()?;
             let next = draft(session, reopening, now)?;
             Ok(Unsigned { objects, what: next.head.clone(), next: Some(next) })

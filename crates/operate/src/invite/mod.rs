@@ -55,7 +55,7 @@ pub struct InviteWish {
 const MAX_TTL: Seconds = Seconds::DAY.times(366);
 
 pub async fn create(session: &mut Session, keys: &SignerKeys, wish: &InviteWish) -> Result<Made<(Invite, InviteCode)>> {
-    wish.check(session.known.signers.quorum.signers().len())?;
+    wish.check(session.signers().quorum.signers().len())?;
     let root = pinned_root(session).await?;
     let id = random::invite_id()?;
     let (key, ticket) = wish.terms.kind.draw(session.known.org(), id)?;
@@ -64,7 +64,7 @@ pub async fn create(session: &mut Session, keys: &SignerKeys, wish: &InviteWish)
             let invite = Invite {
                 id,
                 label: wish.label.clone(),
-                signers: session.known.signers.version,
+                signers: session.signers().version,
                 kind: wish.terms.kind.of_invite(),
                 key,
                 rights: rights(session, &wish.at, wish.uses)?,
@@ -86,8 +86,8 @@ pub async fn create(session: &mut Session, keys: &SignerKeys, wish: &InviteWish)
     let code = InviteCode {
         org: session.known.org(),
         name: session.known.founding.record.name.clone(),
-        signers_floor: session.known.signers.as_ref(),
-        head_floor: session.known.head.head.version,
+        signers_floor: session.signers().as_ref(),
+        head_floor: session.head().version,
         endpoint_root: root,
         gateways: addresses_of(session, &made.what.rights),
         ticket,
@@ -128,7 +128,7 @@ impl InviteWish {
 fn rights(session: &Session, at: &[NodeName], uses: Uses) -> Result<Vec<Right>> {
     let mut gateways: Vec<(&NodeName, PublicKey)> = Vec::new();
     for gateway in if at.is_empty() { std::slice::from_ref(&session.survey.gateway) } else { at } {
-        let right = (gateway, mandate_of(&session.known, gateway)?.voice);
+        let right = (gateway, mandate_of(session.head(), gateway)?.voice);
         if !gateways.contains(&right) {
             gateways.push(right);
         }
@@ -148,7 +148,7 @@ fn rights(session: &Session, at: &[NodeName], uses: Uses) -> Result<Vec<Right>> 
 /// Where an invite can be used: at gateways that have a right to it, and nowhere else.
 fn addresses_of(session: &Session, rights: &[Right]) -> Vec<Address> {
     let of = |right: &Right| {
-        let listed = mandate_of(&session.known, &right.gateway).map(|mandate| mandate.addresses.clone());
+        let listed = mandate_of(session.head(), &right.gateway).map(|mandate| mandate.addresses.clone());
         let listed = listed.unwrap_or_default();
         let own = listed.is_empty() && right.gateway == session.survey.gateway;
         if own { session.survey.addresses.clone() } else { listed }

@@ -72,7 +72,7 @@ pub(crate) async fn plan(session: &mut Session, wanted: &BTreeMap<Name, InviteSp
 
 fn still_fits(session: &Session, spec: &InviteSpec, invite: &Invite, now: Timestamp) -> bool {
     let approvers = (invite.approval == Approval::Human).then_some(invite.approvers);
-    let here = mandate_of(&session.known, &session.survey.gateway);
+    let here = mandate_of(session.head(), &session.survey.gateway);
     here.is_ok_and(|mandate| invite.right_of(mandate.voice).is_some())
         && now + RENEWED < invite.expires_at
         && (&invite.names, &invite.hosts, &invite.networks) == (&names(spec), &spec.hosts, &spec.networks)
@@ -94,7 +94,7 @@ pub(crate) async fn open(session: &mut Session, keys: &SignerKeys, patterns: &Pa
             terms: InviteTerms { kind: InviteChoice::Pattern, hosts: spec.hosts.clone() },
             files: BTreeSet::new(),
             // A pattern is for machines that nobody handed a code: whichever gateway they find.
-            at: session.known.head.head.mandates.iter().map(|mandate| mandate.gateway.clone()).collect(),
+            at: session.head().mandates.iter().map(|mandate| mandate.gateway.clone()).collect(),
             approval: if spec.approvers.is_some() { Approval::Human } else { Approval::None },
             approvers: spec.approvers.unwrap_or(1),
         };

@@ -37,7 +37,7 @@ pub async fn replace(
 ) -> Result<Replaced> {
     let over = node.state == Standing::Revoked;
     if !over {
-        check_revocable(&session.known, node)?;
+        check_revocable(session.head(), node)?;
     }
     let name = node.name.as_str().parse().map_err(|_| Unwise::NoInviteFor(node.name.clone()))?;
     let wish = InviteWish {
@@ -57,6 +57,6 @@ pub async fn replace(
     let Made { what: (invite, mut code), pending, roll } = create(session, keys, &wish).await?;
     let head = if over { None } else { Some(revoke(session, keys, node).await?) };
     // Whoever joins with it knows that the old key is gone.
-    code.head_floor = head.as_ref().map_or(session.known.head.head.version, |head| head.what.version);
+    code.head_floor = head.as_ref().map_or(session.head().version, |head| head.what.version);
     Ok(Replaced { head, invite: Made { what: invite, pending, roll }, code })
 }

@@ -139,7 +139,7 @@ pub async fn homes(session: &mut Session, user: &Name) -> Result<Vec<String>> {
     let principal = Principal::user(&session.known.founding.record.name, user);
     let published = maps::published(session).await?;
     let mut homes = published.as_ref().map(|published| published.homes_of(user)).unwrap_or_default();
-    let placed = session.known.head.head.placements.iter().filter(|place| place.principal == principal);
+    let placed = session.head().placements.iter().filter(|place| place.principal == principal);
     homes.extend(placed.map(|place| format!("`{}`", place.node)));
     Ok(homes)
 }

@@ -11,13 +11,12 @@ use std::collections::BTreeMap;
 
 use identity::head::{Cause, Head};
 use identity::id::Digest;
-use identity::principal::{NodeName, Principal};
+use identity::principal::NodeName;
 use identity::time::Timestamp;
 use ledger::views::{self, NodeView};
 use org::ledger::draft::Wish;
 use org::state::Standing;
 use wire::control::{Call, ControlAnswer, Observed};
-use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::session::{Aim, DeskError, Made, NextHead, OperateError, Result, Session, Unwise};
@@ -57,30 +56,23 @@ pub async fn find(session: &mut Session, name: &NodeName) -> Result<NodeView> {
 /// Every machine that is a member.
 pub(crate) async fn members(session: &mut Session) -> Result<Vec<NodeView>> {
     let mut nodes = all(session).await?;
-    nodes.retain(|node| is_live(&session.known, node));
+    nodes.retain(|node| node.state.is_live());
     Ok(nodes)
 }
 
-fn is_live(known: &Known, node: &NodeView) -> bool {
-    let revoked = &known.head.head.revocations;
-    node.state.is_live()
-        && !revoked.node_keys.contains(&node.node_key.digest())
-        && !revoked.principals.contains(&Principal::node(&known.founding.record.name, &node.name))
-}
-
 /// Why a node cannot be revoked, if so.
-pub fn check_revocable(known: &Known, node: &NodeView) -> Result<(), Unwise> {
+pub fn check_revocable(head: &Head, node: &NodeView) -> Result<(), Unwise> {
     if node.state == Standing::Revoked {
         return Err(Unwise::NodeRevoked(node.name.clone()));
     }
-    if known.head.head.mandates.iter().any(|mandate| mandate.gateway == node.name) {
+    if head.mandates.iter().any(|mandate| mandate.gateway == node.name) {
         return Err(Unwise::HasMandate(node.name.clone()));
     }
     Ok(())
 }
 
 pub async fn revoke(session: &mut Session, keys: &SignerKeys, node: &NodeView) -> Result<Made<Head>> {
-    check_revocable(&session.known, node)?;
+    check_revocable(session.head(), node)?;
     session.publish_head(keys, |session, now| draft_revocation(session, node, now)).await
 }
 

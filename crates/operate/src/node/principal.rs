@@ -13,7 +13,7 @@ pub async fn revoke(session: &mut Session, keys: &SignerKeys, principal: &Princi
     if principal.kind() == PrincipalKind::Node {
         return Err(Unwise::NodeByKey.into());
     }
-    if session.known.head.head.revocations.principals.contains(principal) {
+    if session.head().revocations.principals.contains(principal) {
         return Err(Unwise::PrincipalRevoked(principal.clone()).into());
     }
     session.publish_head(keys, |session, now| draft_revocation(session, principal, now)).await

@@ -16,7 +16,7 @@ pub async fn suspend(
     span: Seconds,
     reason: &str,
 ) -> Result<Timestamp> {
-    check_revocable(&session.known, node)?;
+    check_revocable(session.head(), node)?;
     if span.0 == 0 || span > LONGEST {
         return Err(Unwise::SuspensionSpan.into());
     }

@@ -3,20 +3,20 @@
 use std::net::IpAddr;
 
 use ground::clock;
-use identity::envelope::Envelope;
 use identity::head::{Cause, Head};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::principal::{NodeName, SignerName};
 use identity::time::Timestamp;
+use org::enroll::{self, Attempt, EnrollOutcome};
+use org::invite::Invite;
 use org::invite::admission::{Claim, Facts};
-use org::invite::approve::{Decision, Verdict};
+use org::invite::approve::Decision;
 use org::invite::words::{self, Words};
-use org::invite::{Approval, Invite};
 use org::ledger::draft::Wish;
-use org::state::{MemberRecord, Standing};
+use org::state::grant::{KnownInvite, ProvenClaim};
+use org::state::{MemberRecord, Standing, State};
 use wire::control::{Call, ControlAnswer, WaitingView};
-use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::pending::signed_by;
@@ -35,8 +35,9 @@ pub struct WaitingClaim {
     pub source: IpAddr,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
-    /// Signers of today who said yes.
+    /// Signers of today who said yes, and until when that counts.
     pub yes: Vec<SignerName>,
+    pub yes_until: Option<Timestamp>,
 }
 
 /// A member whose admission does not count any more, because its invite or its gateway was taken back.
@@ -120,18 +121,20 @@ pub(super) fn choose(mut cut: Vec<CutOff>, name: &NodeName, key: Option<&str>) -
 
 /// Every machine that waits, and, in words, what the gateway showed that does not hold.
 pub async fn all(session: &mut Session) -> Result<(Vec<WaitingClaim>, Vec<String>)> {
+    let (state, gateway) = (session.fold_here().await?, session.survey.gateway.clone());
     let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None);
     loop {
         let ControlAnswer::Waiting { waiting, next } = session.ask(Call::Waiting { after }).await? else {
             return Err(DeskError::OtherAnswer.into());
         };
         for view in waiting {
-            match check_waiting(&session.known, &view) {
+            let claim = view.claim.digest();
+            match check_waiting(&state, &gateway, view) {
                 Ok((one, doubt)) => {
                     odd.extend(doubt);
                     all.push(one);
                 }
-                Err(why) => odd.push(format!("the gateway shows claim {}, but {why}", view.claim.digest())),
+                Err(why) => odd.push(format!("the gateway shows claim {claim}, but {why}")),
             }
         }
         match next {
@@ -144,32 +147,33 @@ pub async fn all(session: &mut Session) -> Result<(Vec<WaitingClaim>, Vec<String
     Ok((all, odd))
 }
 
-/// Nothing of it is the gateway's word but address and times.
-fn check_waiting(known: &Known, view: &WaitingView) -> Result<(WaitingClaim, Option<String>), &'static str> {
-    let (org, digest, revoked) = (known.org(), view.claim.digest(), &known.head.head.revocations);
-    let sets = known.signer_sets();
-    let signed = sets.iter().find_map(|set| set.open(&view.invite).ok()).filter(Invite::is_well_formed);
-    let invite: Invite = signed.ok_or("the operators did not sign its invite")?;
-    if known.signers.open::<Invite>(&view.invite).is_err() || revoked.invite_is_revoked(invite.id) {
-        return Err("its invite is not good any more");
-    }
+/// Judged here as its gateway must: nothing of it is the gateway's word but address and times.
+fn check_waiting(
+    state: &State,
+    gateway: &NodeName,
+    view: WaitingView,
+) -> Result<(WaitingClaim, Option<String>), String> {
+    let (org, digest) = (state.org, view.claim.digest());
     let named: Claim = view.claim.peek(Some(org)).map_err(|_| "it cannot be read")?;
-    let claim: Claim = view
-        .claim
-        .open_signed_by(Some(org), &named.keys(&invite))
-        .map_err(|_| "it is not signed by the machine's key and its invite's")?;
-    let covers = invite.is_named_by(&claim) && invite.check_claim(&claim).is_ok();
-    if invite.approval != Approval::Human || !covers || invite.check_time(clock::now()).is_err() {
-        return Err("its invite does not cover it, or is over");
+    let attempt = Attempt { claim: &named, claimed: digest, source: view.source, gateway, now: clock::now() };
+    let outcome = enroll::consider(state, attempt).map_err(|why| why.to_string())?;
+    let invite = match &outcome {
+        EnrollOutcome::Wait { invite } | EnrollOutcome::Admit { invite, approval: Some(_) } => invite.invite.clone(),
+        EnrollOutcome::Admit { approval: None, .. } | EnrollOutcome::Again { .. } => {
+            return Err("nobody need look at it".to_owned());
+        }
+    };
+    if !view.invite.peek(Some(org)).is_ok_and(|shown: Invite| shown.id == invite.id) {
+        return Err("under another invite than its own".to_owned());
     }
-    if revoked.node_keys.contains(&claim.node_key.digest()) {
-        return Err("its key was revoked");
-    }
+    let proven = ProvenClaim::check(view.claim, org, &KnownInvite::from(&outcome));
+    let claim = proven.map_err(|_| "it is not signed by the machine's key and its invite's")?.claim().clone();
     let facts = view.facts.as_ref().map(|facts| facts.open_signed_by::<Facts>(Some(org), &[claim.node_key]));
     let facts = facts.map(|facts| facts.ok().filter(|facts| facts.claim == digest && facts.is_plain()));
     let doubt = matches!(facts, Some(None))
         .then(|| format!("what the gateway shows as the facts of `{}` is not what that machine signed", claim.name));
-    let yes = view.approval.as_ref().map(|said| voices(known, said, digest)).unwrap_or_default();
+    let mut said = state.yes_to(digest, clock::now());
+    let said = said.find_map(|said| Some((said, said.peek::<Decision>(Some(org)).ok()?.until?)));
     let waiting = WaitingClaim {
         digest,
         words: Words::of(digest),
@@ -177,18 +181,12 @@ fn check_waiting(known: &Known, view: &WaitingView) -> Result<(WaitingClaim, Opt
         source: view.source,
         first_seen: view.first_seen,
         last_seen: view.last_seen,
-        yes,
+        yes: said.map(|(said, _)| signed_by(&state.signer_set().quorum, said)).unwrap_or_default(),
+        yes_until: said.map(|(_, until)| until),
         invite,
         claim,
     };
     Ok((waiting, doubt))
-}
-
-/// Today's signers who said yes in this envelope.
-fn voices(known: &Known, said: &Envelope, about: Digest) -> Vec<SignerName> {
-    let yes = Decision { about, verdict: Verdict::Approve };
-    let is_yes = said.peek::<Decision>(Some(known.org())).ok() == Some(yes);
-    if is_yes { signed_by(&known.signers.quorum, said) } else { Vec::new() }
 }
 
 /// Every machine whose admission does not count, or that contests a name, in the order of names: by the ledger, folded here.
@@ -202,7 +200,7 @@ pub async fn cut_off(session: &mut Session) -> Result<Vec<CutOff>> {
 
 /// The signer who speaks here.
 pub fn speaker(session: &Session, keys: &SignerKeys) -> Result<SignerName> {
-    let (own, _) = keys.author(session.memory.signer.as_ref(), &session.known.signers.quorum)?;
+    let (own, _) = keys.author(session.memory.signer.as_ref(), &session.signers().quorum)?;
     Ok(own.clone())
 }
 
@@ -216,8 +214,20 @@ pub fn draft_listing(session: &Session, waits: &CutOff, now: Timestamp) -> Resul
     session.next_head(now, Aim::new(cause, Wish { list: vec![waits.admission], ..Wish::default() }), |_| {})
 }
 
-/// One signer's word about a claim, or about a waiver. Words add up in the ledger; a no stands.
-pub async fn decide(session: &mut Session, keys: &SignerKeys, about: Digest, verdict: Verdict) -> Result<()> {
-    session.say(keys, |session, _| session.seal(&Decision { about, verdict })).await?;
+/// One signer's yes to a claim. Whoever said it before said the same: words add up in the ledger.
+pub async fn approve(session: &mut Session, keys: &SignerKeys, one: &WaitingClaim) -> Result<()> {
+    let said = |now| {
+        let own = Decision::yes(one.digest, &one.invite, now);
+        let same = Decision { until: one.yes_until, ..own.clone() };
+        if same.is_yes_to(one.digest, now) { same } else { own }
+    };
+    session.say(keys, |session, now| session.seal(&said(now))).await?;
+    Ok(())
+}
+
+/// One signer's no to a claim or to a waiver, which could let somebody in until then. It stands.
+pub async fn deny(session: &mut Session, keys: &SignerKeys, about: Digest, ends: Timestamp) -> Result<()> {
+    let span = |session: &Session| session.known.head.head.fresh_until.since(session.known.head.head.issued_at);
+    session.say(keys, |session, _| session.seal(&Decision::no(about, ends, span(session)))).await?;
     Ok(())
 }

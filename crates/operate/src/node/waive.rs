@@ -7,7 +7,6 @@ use identity::principal::glob::NameGlob;
 use identity::time::{Seconds, Timestamp};
 use org::invite::approve::Waiver;
 use serde::Serialize;
-use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::pending::signed_by;
@@ -32,7 +31,7 @@ pub async fn waive(session: &mut Session, keys: &SignerKeys, names: &[NameGlob],
     }
     let waiver = |from: Timestamp| Waiver { names: names.to_vec(), from, until: from + ttl };
     let waiver = session.say(keys, |session, now| session.seal(&waiver(now))).await?;
-    read(&session.known, waiver)
+    read(session, waiver)
 }
 
 /// Says yes to what another signer said: the same bytes, so that the two add up. They are the ones that were shown:
@@ -42,7 +41,7 @@ pub async fn join(session: &mut Session, keys: &SignerKeys, shown: Waived) -> Re
         return Err(Unwise::WaiverUnsigned(shown.id).into());
     }
     let waiver = session.say(keys, |_, _| Ok(shown.envelope)).await?;
-    read(&session.known, waiver)
+    read(session, waiver)
 }
 
 /// By the beginning of its id.
@@ -60,13 +59,13 @@ pub async fn find(session: &mut Session, wanted: &str) -> Result<Waived> {
 pub async fn all(session: &mut Session) -> Result<Vec<Waived>> {
     let state = session.folded().await?;
     let waivers = state.open_waivers().cloned();
-    let mut read = waivers.map(|waiver| read(&session.known, waiver)).collect::<Result<Vec<_>, _>>()?;
+    let mut read = waivers.map(|waiver| read(session, waiver)).collect::<Result<Vec<_>, _>>()?;
     read.sort_by_key(|waived| (waived.from, waived.id));
     Ok(read)
 }
 
-fn read(known: &Known, envelope: Envelope) -> Result<Waived> {
-    let Waiver { names, from, until } = envelope.peek(Some(known.org()))?;
-    let signed = signed_by(&known.signers.quorum, &envelope);
+fn read(session: &Session, envelope: Envelope) -> Result<Waived> {
+    let Waiver { names, from, until } = envelope.peek(Some(session.known.org()))?;
+    let signed = signed_by(&session.signers().quorum, &envelope);
     Ok(Waived { id: envelope.digest(), names, from, until, signed, envelope })
 }

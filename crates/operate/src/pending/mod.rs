@@ -14,7 +14,7 @@ use identity::head::{BadHead, Cause, Head, SignedHead};
 use identity::id::{Digest, OrgId};
 use identity::members::Leaf;
 use identity::principal::{OrgName, SignerName};
-use identity::signers::{BrokenChain, Quorum, SignerSet, SignersRef, Word};
+use identity::signers::{BrokenChain, Quorum, SignersRef};
 use identity::time::Timestamp;
 use org::invite::Invite;
 use org::invite::approve::Waiver;
@@ -275,35 +275,17 @@ fn head_needs(known: &Known, head: &Envelope, with: &[Envelope]) -> Result<Vec<N
     }
 }
 
-/// The step to the set that would follow, and whose thresholds must sign it: the next one; one that all sign who claim its
-/// place; or one that the recovery keys name where two do.
+/// The step to the set that would follow, and whose thresholds must sign it: each is called by what it leads on from.
 fn next_step(known: &Known, step: &Envelope) -> Result<(SignerStep, Vec<(String, Quorum)>), BadPending> {
     let step = SignerStep::read(known.org(), step)?;
-    let (now, found) = (&known.signers, step.to.version);
-    let by = |quorum: &Quorum| vec![("signer set".to_owned(), quorum.clone())];
-    let settles = |set: &SignerSet| step.settles && step.previous == set.id && found == set.version + 2;
-    let recovered = step.word == Word::Recovery;
-    let alone = !step.settles && step.also.is_empty() && found == now.version + 1 && step.previous == now.id;
-    if alone || (found > now.version && known.signer_sets().iter().any(settles)) {
-        let quorum = if recovered { &known.founding.record.recovery } else { &now.quorum };
-        return Ok((step, by(quorum)));
-    }
-    if let Some(rivals) = rivals_of(known, &step) {
-        let by = rivals.iter().map(|set| (format!("signer set, for {}", names(set)), set.quorum.clone()));
-        return Ok((step, by.collect()));
-    }
-    Err(BrokenChain::NotASuccessor { known: now.version, found }.into())
-}
-
-/// The sets that a step follows together: all that claim one place here. Where none does any more, the one in force is among
-/// them, and signatures lead to the others.
-fn rivals_of(known: &Known, step: &SignerStep) -> Option<Vec<SignerSet>> {
-    let sets: Vec<SignerSet> = step.follows().map(|id| known.set(id)).collect::<Option<_>>()?;
-    let here: BTreeSet<Digest> = known.rivals(clock::now()).iter().map(|set| set.id).collect();
-    let named: BTreeSet<Digest> = step.follows().collect();
-    let all = if here.is_empty() { named.contains(&known.signers.id) } else { named == here };
-    let next = sets.iter().all(|set| set.version.checked_add(1) == Some(step.to.version));
-    (all && next && !step.also.is_empty()).then_some(sets)
+    let not_a_successor = || BrokenChain::NotASuccessor { known: known.signers.version, found: step.to.version };
+    let asked = known.asks(&step, clock::now()).ok_or_else(not_a_successor)?;
+    let what = |quorum: &Quorum| match step.also.as_slice() {
+        [] => "signer set".to_owned(),
+        [_, ..] => format!("signer set, for {}", names(quorum)),
+    };
+    let by = asked.into_iter().map(|quorum| (what(&quorum), quorum)).collect();
+    Ok((step, by))
 }
 
 fn check_signers(head: &Head, signers: SignersRef) -> Result<(), BadPending> {

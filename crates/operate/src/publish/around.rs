@@ -40,9 +40,8 @@ pub async fn plan(session: &mut Session, said: &str, now: Timestamp) -> Result<D
         None => Vec::new(),
     };
     let state = session.folded().await?;
-    let own = &session.known.head;
     let mut detour = Detour {
-        goes_round: (own.head.version, own.digest),
+        goes_round: (session.head().version, session.head_digest()),
         follows,
         leaves,
         changes: Vec::new(),
@@ -50,7 +49,7 @@ pub async fn plan(session: &mut Session, said: &str, now: Timestamp) -> Result<D
         stays: Vec::new(),
     };
     let NextHead { head, map, .. } = draft(session, &detour, now)?;
-    let (own, then) = (&session.known.head.head, &detour.follows.head);
+    let (own, then) = (session.head(), &detour.follows.head);
     let none = Leaves::new();
     let before = state.leaves().unwrap_or(&none);
     let classes = own.members.and_then(|root| state.replica.classes.get(&root)).cloned().unwrap_or_default();
@@ -67,9 +66,8 @@ pub async fn go(session: &mut Session, keys: &SignerKeys, detour: &Detour) -> Re
 
 /// The head that goes round.
 pub fn draft(session: &Session, detour: &Detour, now: Timestamp) -> Result<NextHead> {
-    let own = &session.known.head;
-    if detour.goes_round.1 != own.digest {
-        return Err(Unwise::HeadSince(own.head.version).into());
+    if detour.goes_round.1 != session.head_digest() {
+        return Err(Unwise::HeadSince(session.head().version).into());
     }
     let mut state = session.state()?.clone();
     weigh::bring(&mut state, &detour.follows, &detour.leaves);
@@ -98,7 +96,7 @@ async fn head_said(session: &mut Session, said: &str) -> Result<HeadRecord> {
             return Err(Unwise::SeveralHeads { said: said.to_owned(), heads }.into());
         }
     };
-    if head.digest() == session.known.head.digest {
+    if head.digest() == session.head_digest() {
         return Err(Unwise::NothingToGoRound(head.version()).into());
     }
     whole_head(session, head).await

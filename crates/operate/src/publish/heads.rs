@@ -8,7 +8,6 @@ use identity::members::{Leaf, Meant, NodeLeaf};
 use identity::time::{Seconds, Timestamp};
 use manifest::compile::Compiled;
 use org::ledger::draft::{Meaning, Wish};
-use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::replica::published::nodes;
@@ -43,7 +42,7 @@ pub(super) async fn publish(
 
 /// The head that publishes it.
 pub(super) fn fleet_head(session: &Session, named: &Compiled, draft: &FleetDraft, now: Timestamp) -> Result<NextHead> {
-    check_plan(&session.known, named, draft.planned_on)?;
+    check_plan(session.head(), named, draft.planned_on)?;
     let wish = Wish { revoke_invites: draft.closes.iter().copied().collect(), ..Wish::default() };
     let meaning = meaning(named);
     let aim = Aim { cause: Cause::FleetPublish, wish, meaning: Some(&meaning) };
@@ -70,8 +69,7 @@ pub(super) fn extend(head: &mut Head, now: Timestamp) {
 }
 
 /// Whoever was quicker may have changed what the plan stood on: then it must be looked at again.
-pub(super) fn check_plan(known: &Known, named: &Compiled, planned_on: Option<Digest>) -> Result<(), Unwise> {
-    let head = &known.head.head;
+pub(super) fn check_plan(head: &Head, named: &Compiled, planned_on: Option<Digest>) -> Result<(), Unwise> {
     if head.members != planned_on {
         return Err(Unwise::OtherFleetSince(head.version));
     }

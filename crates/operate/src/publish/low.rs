@@ -33,7 +33,7 @@ pub(crate) fn operators(fleet: &Fleet) -> BTreeSet<Name> {
 
 /// Every place that is too good for its machine.
 pub(crate) fn find(members: &[Member], compiled: &Compiled, operators: &BTreeSet<Name>) -> Vec<TooLow> {
-    let low: BTreeSet<&NodeName> = members.iter().filter(|member| member.view.low).map(|it| &it.known.name).collect();
+    let low: BTreeSet<&NodeName> = members.iter().filter(|member| member.low).map(|it| &it.known.name).collect();
     let (mut found, classes) = (Vec::new(), ClassLeaves::of(&compiled.leaves));
     for leaf in nodes(&compiled.leaves).filter(|leaf| low.contains(&leaf.name)) {
         let digest = classes.manifest_of(leaf);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use identity::head::Placement;
 use identity::id::{Digest, OrgId};
 use identity::members::ClassLeaves;
-use identity::principal::{NodeName, OrgName, Principal};
+use identity::principal::{NodeName, OrgName};
 use identity::time::Timestamp;
 use manifest::compile::{Compiled, HeldBack, MemberKnown, compile};
 use manifest::diff::{BadPublished, Plan, compare};
@@ -15,13 +15,13 @@ use manifest::stored::{Manifest, SCHEMA};
 use serde::Serialize;
 
 use super::low::{self, TooLow};
-use super::members::{self, Member, has_left};
+use super::members::{self, Member};
 use super::rollback::for_members;
 use super::schema::CommonSchema;
 use super::shortening::{Warning, warnings};
 use crate::invite::patterns::{self, Patterns};
 use crate::replica::published::{PublishedMap, nodes};
-use crate::session::error::{Distrust, lines, quoted};
+use crate::session::error::{lines, quoted};
 use crate::session::reports::reports;
 use crate::session::{OperateError, Result, Session, maps};
 
@@ -48,13 +48,10 @@ fn named(nodes: &[NodeName]) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gone {
     pub name: NodeName,
-    /// By a signed head.
+    /// By a signed head. If not, it said so itself.
     pub revoked: bool,
-    /// By its own signed word. If neither: its admission does not count any more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
-    #[serde(skip)]
-    pub node_key: Digest,
 }
 
 /// Everything that a person should see before it is signed.
@@ -80,33 +77,19 @@ impl Prepared {
         self.published.as_ref().map(|published| published.map.root())
     }
 
-    /// A name without a leaf is free for the next key that a gateway lets in under it. So nobody loses a leaf unsaid, but
-    /// for those whom a person names.
-    pub fn check_gone(&self, without: &[NodeName]) -> Result<()> {
-        let vanished = self.gone.iter().filter(|gone| !gone.revoked && !gone.left && !without.contains(&gone.name));
-        let doubts: Vec<_> =
-            vanished.map(|gone| Distrust::Vanished { name: gone.name.clone(), published: gone.node_key }).collect();
-        if doubts.is_empty() { Ok(()) } else { Err(OperateError::Distrusted(doubts)) }
-    }
-
     /// When the gateway saw each member last.
     pub fn last_seen(&self) -> BTreeMap<NodeName, Timestamp> {
-        let seen = self.members.iter().map(|member| &member.view);
-        seen.filter_map(|view| Some((view.name.clone(), view.observed.last_seen?))).collect()
+        self.members.iter().filter_map(|member| Some((member.known.name.clone(), member.last_seen?))).collect()
     }
 }
 
-pub async fn fleet(
-    session: &mut Session,
-    fleet: &Fleet,
-    told: impl FnMut(usize, usize),
-) -> Result<Prepared, PlanError> {
+pub async fn fleet(session: &mut Session, fleet: &Fleet) -> Result<Prepared, PlanError> {
     let (own, own_id) = (session.known.founding.record.name.clone(), session.known.org());
     if fleet.org.id != own_id || fleet.org.name != own {
         return Err(PlanError::OtherOrg { name: fleet.org.name.clone(), id: fleet.org.id, own, own_id });
     }
     let published = maps::published(session).await?;
-    let members = members::all(session, published.as_ref(), told).await?;
+    let members = members::all(session).await?;
     let schema = common_schema(session, &members).await?;
     let written = schema.as_ref().map(|common| common.schema);
     let written = written.or_else(|| published.as_ref()?.schema()).unwrap_or(SCHEMA);
@@ -117,7 +100,7 @@ pub async fn fleet(
     let mut prepared = prepare(session, published, members, compiled, too_low).await?;
     prepared.schema = schema;
     prepared.patterns = patterns::plan(session, &fleet.invites).await?;
-    let head = &session.known.head.head;
+    let head = session.head();
     prepared.warnings = warnings(head, prepared.published.as_ref(), fleet, &prepared.compiled);
     Ok(prepared)
 }
@@ -131,14 +114,10 @@ async fn common_schema(session: &mut Session, members: &[Member]) -> Result<Opti
 }
 
 /// What going back to an earlier map would do.
-pub(super) async fn rollback(
-    session: &mut Session,
-    root: Digest,
-    told: impl FnMut(usize, usize),
-) -> Result<Prepared, PlanError> {
+pub(super) async fn rollback(session: &mut Session, root: Digest) -> Result<Prepared, PlanError> {
     let published = maps::published(session).await?;
     let then = maps::published_as(session, root).await?;
-    let members = members::all(session, published.as_ref(), told).await?;
+    let members = members::all(session).await?;
     let compiled = for_members(&then, &known(&members)).map_err(OperateError::from)?;
     let too_low = low::find(&members, &compiled, &BTreeSet::new());
     prepare(session, published, members, compiled, too_low).await
@@ -156,19 +135,14 @@ async fn prepare(
     }
     let plan = compare(&PublishedMap::as_compared(published.as_ref()), &compiled)?;
     let state = session.folded().await?;
-    let head = &session.known.head.head;
+    let head = session.head();
     let displaced = head.placements.iter().filter(|place| !places(&compiled, place)).cloned().collect();
     let there: BTreeSet<&NodeName> = members.iter().map(|member| &member.known.name).collect();
-    let is_revoked = |name: &NodeName, key: &Digest| {
-        let principal = Principal::node(&session.known.founding.record.name, name);
-        head.revocations.node_keys.contains(key) || head.revocations.principals.contains(&principal)
-    };
     let before = published.iter().flat_map(PublishedMap::nodes).filter(|leaf| !there.contains(&leaf.name));
     let gone = before.map(|leaf| {
-        let (name, node_key) = (leaf.name.clone(), leaf.node_key);
-        let revoked = is_revoked(&name, &node_key);
-        // Who is gone may have said so.
-        Gone { name, revoked, left: !revoked && has_left(&state, node_key), node_key }
+        // The fold keeps whoever is listed, but for the two.
+        let left = state.judged.fold.left.contains(&leaf.node_key);
+        Gone { name: leaf.name.clone(), revoked: !left, left }
     });
     let (gone, patterns, warnings) = (gone.collect(), Patterns::default(), Vec::new());
     Ok(Prepared { published, members, schema: None, compiled, plan, displaced, gone, patterns, warnings })

@@ -27,7 +27,7 @@ pub(super) async fn head_before(session: &mut Session, wanted: Option<u64>) -> R
     for head in state.heads() {
         heads.entry(head.version()).or_insert(head);
     }
-    let now = &session.known.head.head;
+    let now = session.head();
     let found = if let Some(version) = wanted {
         let head = heads.remove(&version).ok_or_else(|| OperateError::no_such("head", &version))?;
         if version >= now.version {
@@ -41,7 +41,7 @@ pub(super) async fn head_before(session: &mut Session, wanted: Option<u64>) -> R
         let before = |head: &KnownHead<'_>| head.version() < now.version;
         let other = |head: &KnownHead<'_>| head.members().is_some() && head.members() != now.members;
         let earlier = heads.into_values().rev().filter(before).find(other).ok_or(Unwise::NoEarlierFleet)?;
-        if earlier.signers() != session.known.signers.as_ref() {
+        if earlier.signers() != session.signers().as_ref() {
             let (version, set) = (earlier.version(), earlier.signers().version);
             return Err(Unwise::OfFormerSigners { version, set }.into());
         }
@@ -71,7 +71,7 @@ pub(super) fn head_back(
     planned_on: Option<Digest>,
     now: Timestamp,
 ) -> Result<NextHead> {
-    check_plan(&session.known, named, planned_on)?;
+    check_plan(session.head(), named, planned_on)?;
     let cause = Cause::FleetRollback { to: to.version };
     let meaning = meaning(named);
     let aim = Aim { cause, wish: Wish::default(), meaning: Some(&meaning) };

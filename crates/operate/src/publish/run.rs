@@ -3,7 +3,6 @@
 use std::future::Future;
 
 use identity::head::{FleetRef, Head};
-use identity::principal::NodeName;
 use identity::time::Timestamp;
 use manifest::fleet::Fleet;
 
@@ -19,9 +18,6 @@ use crate::session::{Made, OperateError, Result, Session, Unwise};
 /// The person for whom it is done.
 pub trait Publisher {
     type Stop: From<PlanError>;
-
-    /// How many entries are folded, of how many.
-    fn folded(&mut self, done: usize, all: usize);
 
     /// What it would do; `back_to` is the head that is said again.
     fn planned(&mut self, session: &Session, prepared: &Prepared, back_to: Option<&Head>);
@@ -42,8 +38,6 @@ pub trait Publisher {
 pub struct FleetWish<'a> {
     pub fleet: &'a Fleet,
     pub from: FleetRef,
-    /// Members that really are gone.
-    pub without: &'a [NodeName],
     /// Nothing is signed if it is published already.
     pub only_if_changed: bool,
 }
@@ -69,13 +63,12 @@ pub async fn publish<P: Publisher + Send>(
     wish: FleetWish<'_>,
     publisher: &mut P,
 ) -> Result<Option<Publication>, P::Stop> {
-    let prepared = plan::fleet(session, wish.fleet, |done, all| publisher.folded(done, all)).await?;
+    let prepared = plan::fleet(session, wish.fleet).await?;
     publisher.planned(session, &prepared, None);
     let before = prepared.root_before();
     if wish.only_if_changed && before == Some(prepared.compiled.root) {
         return Ok(None);
     }
-    prepared.check_gone(wish.without).map_err(PlanError::from)?;
     let draft = FleetDraft {
         planned_on: before,
         fleet: wish.from,
@@ -91,14 +84,10 @@ pub async fn publish<P: Publisher + Send>(
 }
 
 /// What going back would do, to the head with this version, or to the last that published another fleet.
-pub async fn look_back(
-    session: &mut Session,
-    wanted: Option<u64>,
-    told: impl FnMut(usize, usize),
-) -> Result<(Head, Prepared), PlanError> {
+pub async fn look_back(session: &mut Session, wanted: Option<u64>) -> Result<(Head, Prepared), PlanError> {
     let to = rollback::head_before(session, wanted).await?;
     let root = to.members.ok_or_else(|| OperateError::from(Unwise::BeforeFleets(to.version)))?;
-    let prepared = plan::rollback(session, root, told).await?;
+    let prepared = plan::rollback(session, root).await?;
     Ok((to, prepared))
 }
 
@@ -107,12 +96,10 @@ pub async fn go_back<P: Publisher + Send>(
     session: &mut Session,
     keys: &SignerKeys,
     wanted: Option<u64>,
-    without: &[NodeName],
     publisher: &mut P,
 ) -> Result<Publication, P::Stop> {
-    let (to, prepared) = look_back(session, wanted, |done, all| publisher.folded(done, all)).await?;
+    let (to, prepared) = look_back(session, wanted).await?;
     publisher.planned(session, &prepared, Some(&to));
-    prepared.check_gone(without).map_err(PlanError::from)?;
     let (named, before) = (&prepared.compiled, prepared.root_before());
     let draft = |session: &Session, now| Ok(rollback::head_back(session, named, &to, before, now)?.roll);
     publisher.agree(session, draft).await?;

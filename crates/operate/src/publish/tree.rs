@@ -12,10 +12,10 @@ use crate::session::{OperateError, Result, Session, Unwise, maps};
 
 /// Everything that the head in force names. `told` hears for how many nodes it is there, of how many.
 pub async fn tree(session: &mut Session, now: Timestamp, mut told: impl FnMut(usize, usize)) -> Result<Contents> {
-    session.known.head.head.fleet.as_ref().ok_or(Unwise::NothingPublished)?;
+    session.head().fleet.as_ref().ok_or(Unwise::NothingPublished)?;
     let published = maps::published(session).await?.ok_or(Unwise::NothingPublished)?;
     let state = session.folded().await?;
-    let mut contents = documents(&session.known.head.head, &state, now)?;
+    let mut contents = documents(session.head(), &state, now)?;
     let (all, classes) = (published.nodes().count(), ClassLeaves::of(&published.leaves));
     for (nth, leaf) in published.nodes().enumerate() {
         told(nth + 1, all);

@@ -53,14 +53,14 @@ pub struct Releases {
 /// What was published, as signed; the gateway's word alone does not count.
 pub async fn all(session: &mut Session) -> Result<Releases> {
     let state = session.folded().await?;
-    let sets = session.known.signer_sets();
+    let sets: Vec<_> = state.signer_sets().collect();
     let opened = state.objects.releases.values().map(|record| &record.envelope).filter_map(|envelope| {
         let release: Release = sets.iter().find_map(|set| set.open(envelope).ok())?;
         release.check().ok()?;
         Some((envelope.digest(), release))
     });
     let all: Vec<_> = opened.collect();
-    let named = session.known.head.head.release;
+    let named = session.head().release;
     let current = all.iter().find(|(digest, _)| Some(*digest) == named).map(|(_, release)| release.clone());
     match named.filter(|_| current.is_none()) {
         Some(digest) => Err(OperateError::NotAsTold { what: "release", name: digest.to_string() }),
@@ -86,10 +86,10 @@ pub async fn publish(
     let list = release.list_text();
     let bytes = programs.iter().map(|(_, bytes)| bytes.as_slice()).chain([list.as_bytes()]);
     files::hand_in(session, &bytes.collect::<Vec<_>>(), told).await?;
-    let (stood_on, sealed) = (session.known.head.head.release, session.seal(&release)?);
+    let (stood_on, sealed) = (session.head().release, session.seal(&release)?);
     session
         .publish(keys, |session, now| {
-            if session.known.head.head.release != stood_on {
+            if session.head().release != stood_on {
                 return Err(Unwise::ReleasedMeanwhile.into());
             }
             let cause = Cause::ReleasePublish { number: release.number };

@@ -1,45 +1,34 @@
-//! Trust bundles that this home keeps: by these it knows gateways, and what is trusted no more.
+//! Trust bundles beside this home's copy of the ledger: by these it knows gateways before it has asked one.
 
 use identity::bundle::{Domain, Endpoint, Identity};
 use identity::envelope::Envelope;
 use identity::head::TrustLine;
-use wire::control::{Call, ControlAnswer};
 use wire::known::Known;
 
-use crate::session::{DeskError, Result, Session};
+use crate::session::{Result, Session};
 
-/// The bundles that the gateway has. What is not signed is none.
-pub(crate) async fn told(session: &mut Session) -> Result<Vec<Envelope>> {
-    match session.ask(Call::Bundles {}).await? {
-        ControlAnswer::Bundles { bundles } => Ok(bundles),
-        _ => Err(DeskError::OtherAnswer.into()),
-    }
-}
-
-/// Keeps what the head names, once there is something trusted that is not here yet.
+/// Keeps what the head trusts, once there is something that does not lie there yet.
 pub(super) async fn keep_trusted(session: &mut Session) -> Result<()> {
-    let is_here = |line: &TrustLine| session.folder.has_bundle(line.bundle);
-    let mut trusted = session.known.head.head.trust.iter().filter(|line| line.state.is_trusted());
-    // The gateway may know itself that it lacks something.
-    if session.survey.halt.is_some() || trusted.all(is_here) {
+    let lacks = |line: &&TrustLine| line.state.is_trusted() && !session.folder.has_bundle(line.bundle);
+    let lacking: Vec<TrustLine> = session.head().trust.iter().filter(lacks).cloned().collect();
+    if lacking.is_empty() {
         return Ok(());
     }
-    // Whoever cannot be asked now is asked by the next command.
-    let Ok(told) = told(session).await else { return Ok(()) };
-    for line in &session.known.head.head.trust {
-        let bundle = told.iter().find(|envelope| holds(&session.known, line, envelope));
-        if let Some(envelope) = bundle.filter(|_| !session.folder.has_bundle(line.bundle)) {
+    // What has not come here is kept by the next command.
+    let Ok(state) = Box::pin(session.fold_here()).await else { return Ok(()) };
+    for line in &lacking {
+        let bundle = state.bundle_named(line.bundle).map(|record| &record.envelope);
+        if let Some(envelope) = bundle.filter(|envelope| holds(&session.known, line, envelope)) {
             session.folder.keep_bundle(envelope)?;
         }
     }
     Ok(())
 }
 
-/// Is it the bundle of the line, and did signers of this org sign it?
+/// Did signers of this org sign it?
 fn holds(known: &Known, line: &TrustLine, envelope: &Envelope) -> bool {
-    envelope.digest() == line.bundle
-        && match line.domain {
-            Domain::Endpoint => known.open_bundle::<Endpoint>(envelope).is_some(),
-            Domain::Identity => known.open_bundle::<Identity>(envelope).is_some(),
-        }
+    match line.domain {
+        Domain::Endpoint => known.open_bundle::<Endpoint>(envelope).is_some(),
+        Domain::Identity => known.open_bundle::<Identity>(envelope).is_some(),
+    }
 }

@@ -62,7 +62,7 @@ impl Session {
 
     /// A gateway that keeps something back must not have it missed: what it counts, and the head that it shows. One that
     /// this home followed before its signers were contested is here, and counts for nothing.
-    fn is_whole(&self, state: &State) -> bool {
+    pub(super) fn is_whole(&self, state: &State) -> bool {
         let head = self.known.head.digest;
         let left = *state.signer_set() != self.known.signers && state.replica.heads.contains(&head);
         state.frontier.covers_all(&self.survey.frontier) && (left || state.head_named(head).is_some())
@@ -158,20 +158,20 @@ pub(crate) async fn entries(session: &mut Session) -> Result<Vec<SignedEntry>> {
     Ok(Box::pin(session.replica()).await?.ledger.all_entries().map_err(ReplicaError::from)?)
 }
 
-/// Every entry that the gateway has, in the order of arrival.
+/// The same, with what the gateway has besides: behind a place that is empty there, what follows belongs to no frontier, and
+/// comes to whoever asks.
 pub(crate) async fn entries_told(session: &mut Session) -> Result<Vec<Envelope>> {
-    let (mut all, mut after) = (Vec::new(), 0);
-    loop {
-        let ControlAnswer::Entries { entries, next } = session.ask(Call::Entries { after }).await? else {
-            return Err(DeskError::OtherAnswer.into());
-        };
-        all.extend(entries);
-        match next {
-            // Only forward, however the gateway counts.
-            Some(next) if next > after => after = next,
-            _ => return Ok(all),
-        }
+    let mut all: Vec<Envelope> = entries(session).await?.into_iter().map(|signed| signed.envelope).collect();
+    if session.is_alone() {
+        return Ok(all);
     }
+    let frontier = session.state()?.frontier.clone();
+    let ControlAnswer::Beyond { entries: told, .. } = session.ask(Call::Beyond { frontier }).await? else {
+        return Err(DeskError::OtherAnswer.into());
+    };
+    let here: BTreeSet<Digest> = all.iter().map(Envelope::digest).collect();
+    all.extend(told.into_iter().filter(|envelope| !here.contains(&envelope.digest())));
+    Ok(all)
 }
 
 /// Of older heads this home has most on its disk alone.
@@ -213,7 +213,7 @@ pub(crate) fn name_of(state: &State, voice: &PublicKey) -> String {
 }
 
 /// What one has of each chain and the other lacks: the first and the last place.
-fn beyond<'a>(one: &'a Frontier, other: &'a Frontier) -> impl Iterator<Item = (PublicKey, u64, u64)> + 'a {
+pub(crate) fn beyond<'a>(one: &'a Frontier, other: &'a Frontier) -> impl Iterator<Item = (PublicKey, u64, u64)> + 'a {
     let places = one.0.iter().map(|(voice, place)| (*voice, other.seq_of(voice).saturating_add(1), place.seq));
     places.filter(|(_, first, last)| first <= last)
 }

@@ -41,8 +41,8 @@ impl Session {
             copy_trouble: None,
         };
         session.compare().await?;
-        bundles::keep_trusted(&mut session).await?;
         Box::pin(session.pull()).await;
+        bundles::keep_trusted(&mut session).await?;
         Ok(session)
     }
 
@@ -51,7 +51,7 @@ impl Session {
         self.compare().await
     }
 
-    pub(super) async fn survey_again(&mut self) -> Result<()> {
+    pub(crate) async fn survey_again(&mut self) -> Result<()> {
         self.survey = ask_survey(self.desk.as_mut(), &self.memory).await?;
         Ok(())
     }
@@ -160,12 +160,10 @@ impl Session {
     /// Was the key that made this report let in, under this name, and not revoked?
     async fn is_members(&mut self, report: &Report) -> bool {
         let key = report.node_key.digest();
-        if self.known.head.head.revocations.node_keys.contains(&key) {
-            return false;
-        }
         // Whoever has no ledger signs nothing, and heeds no mark.
         let Ok(state) = Box::pin(self.folded()).await else { return false };
-        state.members.get(&key).is_some_and(|member| member.claim().name == report.node)
+        let let_in = state.members.get(&key).is_some_and(|member| member.claim().name == report.node);
+        let_in && !state.is_gone(key)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::session::{DeskError, OperateError, Result, Session};
 
 /// What the head in force says of the members; nothing if no fleet was published yet.
 pub async fn published(session: &mut Session) -> Result<Option<PublishedMap>> {
-    match session.known.head.head.members {
+    match session.head().members {
         None => Ok(None),
         Some(root) => published_as(session, root).await.map(Some),
     }

@@ -17,10 +17,12 @@ pub(crate) mod publish;
 use std::sync::Arc;
 
 use identity::envelope::{Envelope, Payload};
-use identity::head::TrustLine;
+use identity::head::{Head, TrustLine};
 use identity::id::Digest;
 use identity::members::{Leaf, MembersMap};
+use identity::signers::SignerSet;
 use identity::time::Timestamp;
+use org::ledger::heads::HeadRecord;
 use org::state::State;
 use wire::control::{Call, ControlAnswer, Survey};
 use wire::known::Known;
@@ -83,10 +85,37 @@ impl Session {
         Ok(self.desk.ask(call).await?)
     }
 
+    /// What does not hold in the gateway's own file, where it is opened here.
+    pub(crate) async fn damage(&mut self) -> Result<Option<String>> {
+        Ok(self.desk.damage().await?)
+    }
+
     /// What is so of trust: as the head in force says, and whatever another head took away. The next head says it all.
     pub fn lines(&self) -> Vec<TrustLine> {
-        let own = || self.known.head.head.trust.clone();
-        self.fold.as_deref().map_or_else(own, State::trust_lines)
+        self.fold.as_deref().map_or_else(|| self.head().trust.clone(), State::trust_lines)
+    }
+
+    /// The head in force, by this home's own fold: what a gateway shows decides only whom this home dials. Until it has
+    /// folded what is there, the newest that it knows.
+    pub fn head(&self) -> &Head {
+        self.folded_head().map_or(&self.known.head.head, |record| &record.head)
+    }
+
+    pub(crate) fn head_digest(&self) -> Digest {
+        self.folded_head().map_or(self.known.head.digest, |record| record.digest)
+    }
+
+    /// Whose signatures count, by the same.
+    pub fn signers(&self) -> &SignerSet {
+        self.whole_fold().map_or(&self.known.signers, State::signer_set)
+    }
+
+    fn folded_head(&self) -> Option<&HeadRecord> {
+        self.whole_fold()?.head()
+    }
+
+    fn whole_fold(&self) -> Option<&State> {
+        self.fold.as_deref().filter(|state| self.is_whole(state))
     }
 
     /// Tells once what a head is about to do to machines.

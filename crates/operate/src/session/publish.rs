@@ -128,7 +128,7 @@ impl Session {
         self.look_again().await?;
         let now = clock::now();
         self.check_clock(now)?;
-        let (_, key) = keys.author(self.memory.signer.as_ref(), &self.known.signers.quorum)?;
+        let (_, key) = keys.author(self.memory.signer.as_ref(), &self.signers().quorum)?;
         let word = draft(self, now)?.signed(key.as_ref()).map_err(KeyError::from)?;
         self.hand_over(Handed::of(word.clone()), correlation).await?;
         Ok(word)

@@ -9,7 +9,6 @@ use identity::text::Bytes;
 use manifest::compile::Compiled;
 use org::ledger::draft::NotDrafted;
 use org::refusal::Refusal;
-use org::state::State;
 use wire::control::{BYTES_PER_CALL, Call, ControlAnswer, DIGESTS_PER_CALL};
 
 use crate::pending::Pending;
@@ -32,7 +31,7 @@ pub(crate) async fn stage(
     named: &Compiled,
     mut told: impl FnMut(usize, usize) + Send,
 ) -> Result<()> {
-    let before = match session.known.head.head.members {
+    let before = match session.head().members {
         Some(root) => Some((root, maps::leaves_of(session, root).await?.1)),
         None => None,
     };
@@ -45,7 +44,7 @@ pub(crate) async fn stage(
 pub(super) async fn stage_drafted(session: &mut Session, leaves: &[Leaf]) -> Result<Option<ListingDiff>> {
     let root = MembersMap::of(leaves).map_err(NotDrafted::from)?.root();
     stage_map(session, root, leaves).await?;
-    let base = base(session);
+    let base = session.head().members;
     let before = base.map_or_else(|| Some(Vec::new()), |base| session.kept().leaves(base));
     Ok(before.map(|before| ListingDiff::between(base, &before, leaves)))
 }
@@ -63,15 +62,8 @@ pub(crate) async fn stage_again(session: &mut Session, pending: &Pending) -> Res
     }
 }
 
-/// The map of the head in force. While several signer sets claim one place, that of the head on which everybody stands: the
-/// one that this home follows may be one of theirs.
-fn base(session: &Session) -> Option<Digest> {
-    let frozen = session.fold.as_deref().filter(|state| state.is_frozen()).and_then(State::head);
-    frozen.map_or(&session.known.head.head, |record| &record.head).members
-}
-
 async fn stage_map(session: &mut Session, root: Digest, leaves: &[Leaf]) -> Result<()> {
-    let base = base(session);
+    let base = session.head().members;
     // One that is held back may know the head and lack its map.
     if session.survey.halt.is_none() && (base == Some(root) || session.handed_in == Some(root)) {
         return Ok(());

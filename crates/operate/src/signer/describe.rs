@@ -88,7 +88,7 @@ fn signer_lines(known: &Known, head: u64, step: &Envelope) -> Result<Vec<String>
     };
     let mut lines = vec![format!("installs signer set {}, in place of {}{by}", step.to.version, known.signers.version)];
     if !step.also.is_empty() {
-        let rival = |id| known.set(id).map_or_else(|| format!("{id}, unknown here"), |set| names(&set));
+        let rival = |id| known.set(id).map_or_else(|| format!("{id}, unknown here"), |set| names(&set.quorum));
         let rivals: Vec<String> = step.follows().map(rival).collect();
         lines.push(format!("SETTLES which of several sets signs that claim one place: {}", rivals.join(" | ")));
         lines.push("  none of them does any more; everybody follows at once".to_owned());

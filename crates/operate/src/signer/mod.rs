@@ -94,7 +94,7 @@ pub async fn change(
 
 /// The step to the next set, and its first head.
 pub fn draft(session: &Session, change: &Change, threshold: Option<usize>, now: Timestamp) -> Result<Unsigned<Quorum>> {
-    let known = &session.known.signers;
+    let known = session.signers();
     let quorum = changed(&known.quorum, change, threshold)?;
     check_names(&session.known, &quorum)?;
     let body = Succession {
@@ -102,7 +102,7 @@ pub fn draft(session: &Session, change: &Change, threshold: Option<usize>, now: 
         previous: known.id,
         also: Vec::new(),
         quorum: quorum.clone(),
-        head: Some(session.known.head.digest),
+        head: Some(session.head_digest()),
     };
     let signers = SignerSet::later(session.known.org(), body.version, quorum.clone()).as_ref();
     let next = session.next_head(now, Cause::SignersInstall, |head| head.signers = signers)?;

@@ -45,7 +45,7 @@ impl Ending {
 /// What counts now, and will not when these sign for the org.
 pub async fn ends_with(session: &mut Session, next: &Quorum) -> Result<Vec<Ending>> {
     let state = Box::pin(session.folded()).await?;
-    let (open, now) = (open(&state, clock::now()).into_iter(), &session.known.signers.quorum);
+    let (open, now) = (open(&state, clock::now()).into_iter(), &session.signers().quorum);
     Ok(open.filter(|it| is_met(&it.envelope, now) && !is_met(&it.envelope, next)).collect())
 }
 
@@ -54,13 +54,13 @@ pub async fn ends_with(session: &mut Session, next: &Quorum) -> Result<Vec<Endin
 pub async fn ended(session: &mut Session) -> Result<Vec<Ending>> {
     let state = Box::pin(session.folded()).await?;
     let settled = settled_before(session, &state).await?;
-    let (open, now) = (open(&state, clock::now()).into_iter(), &session.known.signers.quorum);
+    let (open, now) = (open(&state, clock::now()).into_iter(), &session.signers().quorum);
     Ok(open.filter(|it| !is_met(&it.envelope, now) && settled.contains(&it.envelope.digest())).collect())
 }
 
 /// Digests of what the first head of the signers in force found in the chains.
 async fn settled_before(session: &mut Session, state: &State) -> Result<BTreeSet<Digest>> {
-    let own = state.heads().filter(|head| head.signers() == session.known.signers.as_ref());
+    let own = state.heads().filter(|head| head.signers() == session.signers().as_ref());
     let Some(first) = own.min_by_key(|head| head.version()) else { return Ok(BTreeSet::new()) };
     let recorded = recorded(state, &whole_head(session, first).await?.head);
     let entries = entries(session).await?;

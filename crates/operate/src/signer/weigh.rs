@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Cause, FleetRef, Head, MOST_PREVIOUS, MOST_RECENT, RECENT, Recorded};
+use identity::head::{Cause, FleetRef, Head, MOST_PREVIOUS, MOST_RECENT};
 use identity::id::Digest;
 use identity::key::PublicKey;
 use identity::members::{ClassLeaves, Leaf, NodeLeaf};
 use identity::principal::{Name, NodeName};
 use identity::signers::SignerSet;
-use org::ledger::chain::Chain;
 use org::ledger::draft::Meaning;
 use org::ledger::fold::{Leaves, Why};
 use org::ledger::heads::HeadRecord;
+use org::ledger::onward::{Recent, leads_on};
 use org::ledger::step::SignerStep;
 use org::state::State;
 use wire::known::Known;
@@ -53,7 +53,10 @@ pub enum Contradiction {
     Forgets,
     #[error("it follows or takes in the head {0}, which this home does not know, or which too few signed")]
     TakesIn(Digest),
-    #[error("it lets members show themselves by the head {0}, which the one that it follows does not name")]
+    #[error(
+        "it lets members show themselves by the head {0}, which the one that it follows does not name, or which \
+         is too old for that, or shows a key under a name that it has no longer"
+    )]
     ShowsBy(Digest),
     #[error("it names more heads than it may")]
     NamesTooMany,
@@ -186,7 +189,7 @@ fn judge(state: &State, now: &Leaves, head: &Head, listed: &[Leaf]) -> Weighed {
         contradictions.push(Contradiction::Forgets);
     }
     let (settled, mut unseen) = (own.map_or(&nothing, |own| &own.record), Vec::new());
-    contradictions.extend(named(state, head));
+    contradictions.extend(named(state, head, &after));
     for (voice, place) in settled {
         if head.record.get(voice).is_none_or(|it| it.seq < place.seq) {
             contradictions.push(Contradiction::RecordFalls(gateway_of(state, *voice)));
@@ -194,7 +197,7 @@ fn judge(state: &State, now: &Leaves, head: &Head, listed: &[Leaf]) -> Weighed {
     }
     for (voice, at) in &head.record {
         let (gateway, seq) = (gateway_of(state, *voice), at.seq);
-        match settles(state, *voice, *at, settled.get(voice).copied()) {
+        match leads_on(&state.replica, *voice, *at, settled.get(voice).copied()) {
             Some(true) => {}
             Some(false) => contradictions.push(Contradiction::RecordParts { gateway, seq }),
             None => {
@@ -209,17 +212,18 @@ fn judge(state: &State, now: &Leaves, head: &Head, listed: &[Leaf]) -> Weighed {
 }
 
 /// Other heads, which it names by digest alone: what they take back counts, and by their maps members may show themselves.
-fn named(state: &State, head: &Head) -> Vec<Contradiction> {
+fn named(state: &State, head: &Head, lists: &Leaves) -> Vec<Contradiction> {
     let sets = &state.judged.ground.sets;
     let counts = |digest: &Digest| state.replica.heads.held(digest).is_some_and(|it| it.is_signed(sets));
     let own = state.head();
     let by_own = |digest: &Digest| own.is_some_and(|own| own.digest == *digest || own.head.recent.contains(digest));
-    let outdated = |digest: &Digest| {
+    let recent = Recent::of(&state.replica, sets, head.issued_at, lists);
+    let is_over = |digest: &Digest| {
         let it = state.replica.heads.held(digest);
-        it.is_some_and(|it| head.issued_at.since(it.issued_at()) > RECENT)
+        it.is_some_and(|it| recent.may_name(it) == Some(false))
     };
     let taken_in = head.previous.iter().filter(|it| !counts(it)).copied().map(Contradiction::TakesIn);
-    let shows = head.recent.iter().filter(|it| !by_own(it) || outdated(it)).copied().map(Contradiction::ShowsBy);
+    let shows = head.recent.iter().filter(|it| !by_own(it) || is_over(it)).copied().map(Contradiction::ShowsBy);
     let many = head.previous.len() > MOST_PREVIOUS || head.recent.len() > MOST_RECENT;
     taken_in.chain(shows).chain(many.then_some(Contradiction::NamesTooMany)).collect()
 }
@@ -235,23 +239,6 @@ pub(crate) fn bring(state: &mut State, head: &HeadRecord, leaves: &[Leaf]) {
 
 fn gateway_of(state: &State, voice: PublicKey) -> String {
     state.judged.voices.get(&voice).map_or_else(|| voice.to_string(), ToString::to_string)
-}
-
-/// Is that the entry here at this place, on from what is settled already? Nothing if the entries are not here.
-fn settles(state: &State, voice: PublicKey, at: Recorded, own: Option<Recorded>) -> Option<bool> {
-    if own == Some(at) {
-        return Some(true);
-    }
-    let entries = state.replica.chains.get(&voice)?;
-    let Some(written) = entries.get(&at.digest) else {
-        return state.has_other(&voice, at).then_some(false);
-    };
-    let chain = Chain::of(entries, Some(at));
-    let linked = own.map_or(chain.whole, |own| chain.recorded.iter().any(|it| it.digest == own.digest));
-    let first = chain.recorded.first().map_or(at.seq, |first| first.seq);
-    // One that leads past what is settled leads elsewhere; of one that ends before that nobody can tell.
-    let passed = own.is_some_and(|own| first <= own.seq);
-    if written.seq == at.seq && linked { Some(true) } else { (written.seq != at.seq || passed).then_some(false) }
 }
 
 /// Whoever goes on by the fleet of now means everybody to be what they were.

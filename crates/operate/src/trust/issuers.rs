@@ -7,7 +7,7 @@ use identity::authority::Authority;
 use identity::bundle::{Bundle, Domain, InDomain};
 use identity::certificate::{self, RequestedKey, Validity};
 use identity::envelope::Envelope;
-use identity::head::Mandate;
+use identity::head::{Head, Mandate};
 use identity::id::KeyId;
 use identity::principal::{NodeName, OrgName};
 use identity::text::Bytes;
@@ -15,7 +15,6 @@ use identity::time::{Seconds, Timestamp};
 use org::gateway::Issuers;
 use pki_types::CertificateDer;
 use wire::control::{Call, ControlAnswer};
-use wire::known::Known;
 
 use crate::session::{DeskError, OperateError, Result, Session, TrustError, Unwise};
 use crate::trust::versions;
@@ -39,7 +38,7 @@ pub(crate) async fn told(session: &mut Session) -> Result<Told> {
         return Err(DeskError::OtherAnswer.into());
     };
     let mut told = Told::new();
-    for body in issuers.iter().filter_map(|envelope| open(&session.known, envelope)) {
+    for body in issuers.iter().filter_map(|envelope| open(session, envelope)) {
         if told.get(&body.gateway).is_none_or(|known| known.at < body.at) {
             told.insert(body.gateway.clone(), body);
         }
@@ -48,25 +47,30 @@ pub(crate) async fn told(session: &mut Session) -> Result<Told> {
 }
 
 /// A gateway's word of itself, in the voice of its mandate.
-pub(super) fn open(known: &Known, envelope: &Envelope) -> Option<Issuers> {
-    known.head.head.mandates.iter().find_map(|mandate| {
-        let body: Issuers = envelope.open_signed_by(Some(known.org()), &[mandate.voice]).ok()?;
+pub(super) fn open(session: &Session, envelope: &Envelope) -> Option<Issuers> {
+    session.head().mandates.iter().find_map(|mandate| {
+        let body: Issuers = envelope.open_signed_by(Some(session.known.org()), &[mandate.voice]).ok()?;
         (body.gateway == mandate.gateway).then_some(body)
     })
 }
 
 impl Issuing<'_> {
     /// Certificates of all issuing keys that mandates in force name, under a root. The keys stay what they are.
-    pub(super) fn certify<T: InDomain>(self, known: &Known, root: &Authority<T>, now: Timestamp) -> Result<Vec<Bytes>> {
-        self.check_without(known, T::DOMAIN, now)?;
+    pub(super) fn certify<T: InDomain>(
+        self,
+        session: &Session,
+        root: &Authority<T>,
+        now: Timestamp,
+    ) -> Result<Vec<Bytes>> {
+        self.check_without(session.head(), T::DOMAIN, now)?;
         let (mut made, mut unknown) = (Vec::new(), Vec::new());
-        let active = known.head.head.mandates.iter().filter(|mandate| mandate.is_active(now));
+        let active = session.head().mandates.iter().filter(|mandate| mandate.is_active(now));
         for mandate in active.filter(|mandate| !self.without.contains(&mandate.gateway)) {
             match self.told.get(&mandate.gateway) {
                 Some(issuers) => {
                     let key = mandated_key(mandate, issuers, T::DOMAIN);
                     let key = key.ok_or_else(|| TrustError::OtherIssuer(mandate.gateway.clone()))?;
-                    made.push(certify(&known.founding.record.name, &mandate.gateway, &key, root, now)?);
+                    made.push(certify(&session.known.founding.record.name, &mandate.gateway, &key, root, now)?);
                 }
                 None => unknown.push(mandate.gateway.clone()),
             }
@@ -76,11 +80,9 @@ impl Issuing<'_> {
 
     /// Only a gateway that cannot be certified is left out: any other would serve nobody under the new root, and nobody
     /// would have meant that.
-    fn check_without(self, known: &Known, domain: Domain, now: Timestamp) -> Result<(), TrustError> {
+    fn check_without(self, head: &Head, domain: Domain, now: Timestamp) -> Result<(), TrustError> {
         for name in self.without {
-            let mut mandates = known.head.head.mandates.iter();
-            let mandate = mandates.find(|mandate| mandate.gateway == *name && mandate.is_active(now));
-            let mandate = mandate.ok_or_else(|| TrustError::NoGateway(name.clone()))?;
+            let mandate = head.active_mandate(name, now).ok_or_else(|| TrustError::NoGateway(name.clone()))?;
             if self.told.get(name).and_then(|issuers| mandated_key(mandate, issuers, domain)).is_some() {
                 return Err(TrustError::KeysKnown(name.clone()));
             }
@@ -95,7 +97,7 @@ pub async fn check_without(session: &mut Session, without: &BTreeSet<NodeName>, 
         return Ok(());
     }
     let told = told(session).await?;
-    Ok(Issuing { told: &told, without }.check_without(&session.known, domain, clock::now())?)
+    Ok(Issuing { told: &told, without }.check_without(session.head(), domain, clock::now())?)
 }
 
 pub(crate) fn certify<T: InDomain>(
@@ -112,27 +114,22 @@ pub(crate) fn certify<T: InDomain>(
 
 /// Certificates that are there already and lead to the roots of a bundle: what a rollback needs, without any root's key. Of
 /// each key the one that lasts longest.
-pub(super) fn known_under<T: InDomain>(known: &Known, told: &Told, bundle: &Bundle<T>, now: Timestamp) -> Vec<Bytes> {
+pub(super) fn known_under<T: InDomain>(head: &Head, told: &Told, bundle: &Bundle<T>, now: Timestamp) -> Vec<Bytes> {
     let under = under(told, bundle);
     let live = |key: KeyId| under.get(&key).filter(|(until, _)| now < *until);
-    let mandates = known.head.head.mandates.iter();
+    let mandates = head.mandates.iter();
     let named: BTreeSet<KeyId> = mandates.map(|mandate| issuing_key(mandate, T::DOMAIN)).collect();
     named.into_iter().filter_map(live).map(|(_, der)| der.clone()).collect()
 }
 
 /// Gateways in force whose issuing key has no certificate under these roots, as far as the bundle and they say.
-pub(super) fn uncertified<T: InDomain>(
-    known: &Known,
-    told: &Told,
-    bundle: &Bundle<T>,
-    now: Timestamp,
-) -> Vec<NodeName> {
+pub(super) fn uncertified<T: InDomain>(head: &Head, told: &Told, bundle: &Bundle<T>, now: Timestamp) -> Vec<NodeName> {
     let under = under(told, bundle);
     let lacks = |mandate: &&Mandate| {
         let found = under.get(&issuing_key(mandate, T::DOMAIN));
         mandate.is_active(now) && found.is_none_or(|(until, _)| *until <= now)
     };
-    known.head.head.mandates.iter().filter(lacks).map(|mandate| mandate.gateway.clone()).collect()
+    head.mandates.iter().filter(lacks).map(|mandate| mandate.gateway.clone()).collect()
 }
 
 /// Until when each gateway's issuing key leads to the roots in use, as far as that is known.
@@ -150,7 +147,7 @@ pub(crate) async fn issuing_until<T: InDomain>(
         let (until, _) = under.get(&issuing_key(mandate, T::DOMAIN))?;
         Some((mandate.gateway.clone(), *until))
     };
-    Ok(session.known.head.head.mandates.iter().filter_map(until).collect())
+    Ok(session.head().mandates.iter().filter_map(until).collect())
 }
 
 /// Of each key that has some, the certificate under the roots of a bundle that lasts longest.

@@ -56,7 +56,7 @@ pub async fn publish(session: &mut Session, keys: &SignerKeys, mut wish: Outside
     session
         .publish(keys, |session, now| {
             let mut body = draft_bundle::<Endpoint>(session, active.pem(), now)?;
-            body.issuers = issuers::known_under(&session.known, &told, &active, now);
+            body.issuers = issuers::known_under(session.head(), &told, &active, now);
             body.outside.clone_from(&outside);
             publish_beside(session, &body, now)
         })
@@ -65,7 +65,7 @@ pub async fn publish(session: &mut Session, keys: &SignerKeys, mut wish: Outside
 
 /// It is somebody else's, a CA's, good now, and for gateways' names alone.
 async fn check(session: &mut Session, outside: &OutsideRoot, now: Timestamp) -> Result<()> {
-    let known = hosts(&session.known);
+    let known = hosts(session.head());
     if outside.hosts.is_empty() {
         return Err(TrustError::NoHost.into());
     }
@@ -104,7 +104,7 @@ async fn own_keys(session: &mut Session) -> Result<BTreeSet<KeyId>> {
     let identity = versions::all::<Identity>(session).await?.here;
     let endpoint = endpoint.iter().flat_map(|version| keys(&version.bundle));
     let identity = identity.iter().flat_map(|version| keys(&version.bundle));
-    let mandates = session.known.head.head.mandates.iter();
+    let mandates = session.head().mandates.iter();
     let issuing = mandates.flat_map(|mandate| [mandate.endpoint_issuer, mandate.identity_issuer]);
     Ok(endpoint.chain(identity).chain(issuing).collect())
 }

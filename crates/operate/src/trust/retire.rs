@@ -33,7 +33,7 @@ pub fn draft(
     wish: &RetireWish,
     now: Timestamp,
 ) -> Result<Unsigned<(Head, Vec<Break>)>> {
-    let now_so = Head { trust: session.lines(), ..session.known.head.head.clone() };
+    let now_so = Head { trust: session.lines(), ..session.head().clone() };
     if now_so.trust != scene.head.trust {
         return Err(Unwise::TrustChangedMeanwhile.into());
     }

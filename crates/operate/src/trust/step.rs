@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use ground::clock;
 use identity::authority::Authority;
 use identity::bundle::{Bundle, BundleBody, Domain, Endpoint, Identity, InDomain, MAX_ISSUERS};
-use identity::head::{Cause, Grace, TrustLine, Turn};
+use identity::head::{Cause, Grace, Head, TrustLine, Turn};
 use identity::id::Fingerprint;
 use identity::principal::{Host, NodeName};
 use identity::time::{Seconds, Timestamp};
 use identity::trust::{self, BadStep, TrustStep};
 use pki_types::CertificateDer;
-use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::session::{Made, Result, Session, TrustError, Unsigned};
@@ -88,7 +87,7 @@ pub async fn publish<T: InDomain>(
     session
         .publish(keys, |session, now| {
             let mut body = draft_bundle::<T>(session, &root.pem(), now)?;
-            body.issuers = Issuing { told: &told, without }.certify(&session.known, root, now)?;
+            body.issuers = Issuing { told: &told, without }.certify(session, root, now)?;
             body.outside.clone_from(&outside);
             publish_beside(session, &body, now)
         })
@@ -122,7 +121,7 @@ pub async fn activate<T: InDomain>(
         return Err(TrustError::NotAdopted { version, missing: adoption.without(left.nodes).rest() }.into());
     }
     let told = issuers::told(session).await?;
-    let cut = issuers::uncertified(&session.known, &told, &staged.bundle, clock::now());
+    let cut = issuers::uncertified(session.head(), &told, &staged.bundle, clock::now());
     let gateways: Vec<_> = cut.iter().filter(|gateway| !left.gateways.contains(gateway)).cloned().collect();
     if !gateways.is_empty() {
         return Err(TrustError::Uncertified { version, gateways }.into());
@@ -164,7 +163,7 @@ pub async fn roll_back<T: InDomain>(
             let before = before.ok_or(TrustError::Step(BadStep::NothingBefore(bad)))?.bundle;
             let mut body = draft_bundle::<T>(session, before.pem(), now)?;
             body.reverts = Some(bad);
-            body.issuers = issuers::known_under(&session.known, &told, &before, now);
+            body.issuers = issuers::known_under(session.head(), &told, &before, now);
             body.outside.clone_from(&before.body().outside);
             let bundle = session.seal(check_room(&body)?)?;
             let back = TrustStep::Rollback { bundle: bundle.digest(), reverts: bad, grace };
@@ -180,16 +179,16 @@ pub async fn roll_back<T: InDomain>(
 
 /// The next version of a domain with these roots, in the place of the one in use.
 pub(super) fn draft_bundle<T: InDomain>(session: &Session, roots: &str, now: Timestamp) -> Result<BundleBody> {
-    let (lines, known) = (session.lines(), &session.known);
+    let (lines, org) = (session.lines(), &session.known.founding.record.name);
     let version = trust::next_version(&lines, T::DOMAIN);
     let replaces = trust::active(&lines, T::DOMAIN).map(|line| line.version);
-    let body = Bundle::<T>::draft(version, replaces, &known.founding.record.name, hosts(known), roots, now);
+    let body = Bundle::<T>::draft(version, replaces, org, hosts(session.head()), roots, now);
     body.map_err(|why| TrustError::NotCertified { version, why }.into())
 }
 
 /// The names of the gateways.
-pub(super) fn hosts(known: &Known) -> Vec<Host> {
-    let hosts: BTreeSet<&Host> = known.head.head.mandates.iter().flat_map(|mandate| &mandate.hosts).collect();
+pub(super) fn hosts(head: &Head) -> Vec<Host> {
+    let hosts: BTreeSet<&Host> = head.mandates.iter().flat_map(|mandate| &mandate.hosts).collect();
     hosts.into_iter().cloned().collect()
 }
 

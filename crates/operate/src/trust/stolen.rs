@@ -12,7 +12,6 @@ use identity::time::Timestamp;
 use identity::trust::{self, BadStep, TrustStep};
 use org::gateway::Issuers;
 use wire::control::ControlAnswer;
-use wire::known::Known;
 
 use crate::key::SignerKeys;
 use crate::replica::roll::Roll;
@@ -76,13 +75,13 @@ fn spare_key(issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
 
 /// What a gateway answered that was to draw a spare key, which nobody can have copied yet; says when it was drawn.
 pub(super) fn take_spare(
-    known: &Known,
+    session: &Session,
     gateway: &NodeName,
     answer: ControlAnswer,
     told: &mut Told,
 ) -> Result<Timestamp> {
     let ControlAnswer::Spare { issuers, drawn_at } = answer else { return Err(DeskError::OtherAnswer.into()) };
-    let body = open(known, &issuers).filter(|body| body.gateway == *gateway);
+    let body = open(session, &issuers).filter(|body| body.gateway == *gateway);
     told.insert(gateway.clone(), body.ok_or_else(|| TrustError::AnotherGateway(gateway.clone()))?);
     Ok(drawn_at)
 }
@@ -129,7 +128,7 @@ pub(crate) async fn replace<T: InDomain>(
     };
     session
         .publish(keys, |session, now| {
-            let spares = Spares::of(&session.known.head.head, issuing, T::DOMAIN, now);
+            let spares = Spares::of(session.head(), issuing, T::DOMAIN, now);
             if spares.ready.is_empty() {
                 return Err(TrustError::NoSpare.into());
             }

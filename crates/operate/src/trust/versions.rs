@@ -10,7 +10,7 @@ use identity::trust::{self, BadStep};
 use wire::known::Known;
 
 use crate::pending::signed_by;
-use crate::session::{Result, Session, TrustError, bundles};
+use crate::session::{Result, Session, TrustError};
 
 /// One version of the roots of a domain, and where it stands.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct Version<D: InDomain> {
 #[derive(Debug, Clone)]
 pub struct Versions<D: InDomain> {
     pub here: Vec<Version<D>>,
-    /// Versions whose bundle the gateway did not give.
+    /// Versions whose bundle is not here.
     pub missing: Vec<TrustLine>,
 }
 
@@ -49,18 +49,16 @@ fn name(line: &TrustLine) -> String {
     format!("{} {}", line.domain.word(), line.version)
 }
 
-/// Every version of one domain that the head names. The gateway's word alone does not count. What is trusted no more
-/// may be read from what this home keeps; what is trusted the gateway must have.
+/// Every version of one domain that the head names, as this home's own copy of the ledger has it.
 pub async fn all<T: InDomain>(session: &mut Session) -> Result<Versions<T>> {
-    let told = bundles::told(session).await?;
+    let state = session.fold_here().await?;
     let mut versions = Versions { here: Vec::new(), missing: Vec::new() };
     for line in trust::of(&session.lines(), T::DOMAIN) {
-        let told = told.iter().find(|envelope| envelope.digest() == line.bundle).cloned();
-        let kept = || session.folder.kept_bundle(line.bundle).filter(|_| !line.state.is_trusted());
-        let read = told.or_else(kept).and_then(|envelope| Some((session.known.open_bundle(&envelope)?, envelope)));
+        let envelope = state.bundle_named(line.bundle).map(|record| &record.envelope);
+        let read = envelope.and_then(|envelope| Some((session.known.open_bundle(envelope)?, envelope)));
         match read {
             Some((bundle, envelope)) => {
-                versions.here.push(Version { line, bundle, signed_by: signers_of(&session.known, &envelope) });
+                versions.here.push(Version { line, bundle, signed_by: signers_of(&session.known, envelope) });
             }
             None => versions.missing.push(line),
         }
@@ -106,7 +104,7 @@ pub(crate) async fn endpoint_roots_pem(session: &mut Session) -> Result<String> 
 
 /// What another head said of trust that the one in force does not know, in words.
 pub fn turned_elsewhere(session: &Session) -> Vec<String> {
-    let head = &session.known.head.head;
+    let head = session.head();
     let (own, mut all) = (&head.trust, Vec::new());
     for line in &session.lines() {
         let (version, word, state) = (line.version, line.domain.word(), line.state.word());

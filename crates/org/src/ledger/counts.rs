@@ -45,16 +45,19 @@ pub fn counts<T: Object>(envelope: &Envelope, ground: &Ground) -> Result<T, NotC
 pub(crate) fn counts_within<T: Object>(envelope: &Envelope, ground: &Ground, late: Seconds) -> Result<T, NotCounted> {
     let object: T = envelope.peek(Some(ground.org))?;
     let head = ground.head().ok_or(NotCounted::NoHead)?;
-    let (found, needed) = (signers_of(envelope, ground), object.needs(&ground.set));
-    if found < needed.max(1) {
-        return Err(NotCounted::NotSigned { found, needed });
-    }
+    signed_by(envelope, ground, object.needs(&ground.set))?;
     // What was taken back ends more than what ran out.
     if object.is_revoked(&ground.revoked) {
         return Err(NotCounted::Revoked);
     }
     let until = object.until().ok_or(NotCounted::NoEnd)?;
     if head.issued_at >= until + late { Err(NotCounted::Over { until }) } else { Ok(object) }
+}
+
+/// Have as many keys of the set in force signed, and one at least?
+pub(crate) fn signed_by(envelope: &Envelope, ground: &Ground, needed: usize) -> Result<(), NotCounted> {
+    let found = signers_of(envelope, ground);
+    if found >= needed.max(1) { Ok(()) } else { Err(NotCounted::NotSigned { found, needed }) }
 }
 
 /// How many keys of the set in force have signed.
@@ -64,15 +67,8 @@ pub(crate) fn signers_of(envelope: &Envelope, ground: &Ground) -> usize {
 
 /// The claim to which one signer of the set in force says no; that outranks every yes.
 pub(crate) fn says_no(envelope: &Envelope, ground: &Ground) -> Option<Digest> {
-    let decision: Decision = envelope.peek(Some(ground.org)).ok()?;
-    (decision.verdict == Verdict::Deny && signers_of(envelope, ground) > 0).then_some(decision.about)
-}
-
-/// As many signers as the invite asks for say yes to this very claim.
-pub(crate) fn says_yes(envelope: &Envelope, about: Digest, approvers: u8, ground: &Ground) -> bool {
-    let decision: Result<Decision, _> = envelope.peek(Some(ground.org));
-    let yes = decision.is_ok_and(|decision| decision.about == about && decision.verdict == Verdict::Approve);
-    yes && signers_of(envelope, ground) >= usize::from(approvers.max(1))
+    let decision: Decision = counts(envelope, ground).ok()?;
+    (decision.verdict == Verdict::Deny).then_some(decision.about)
 }
 
 impl Object for Invite {
@@ -93,6 +89,19 @@ impl Object for Waiver {
     }
     fn until(&self) -> Option<Timestamp> {
         Some(self.until)
+    }
+    fn is_revoked(&self, _: &Revocations) -> bool {
+        false
+    }
+}
+
+/// One signer's word; how many must say yes is the invite's to say.
+impl Object for Decision {
+    fn needs(&self, _: &SignerSet) -> usize {
+        1
+    }
+    fn until(&self) -> Option<Timestamp> {
+        self.until
     }
     fn is_revoked(&self, _: &Revocations) -> bool {
         false

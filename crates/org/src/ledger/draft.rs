@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::head::{Head, KeyMark, MOST_PREVIOUS, MOST_RECENT, Mandate, RECENT, Recorded, TrustLine, TrustState};
+use identity::head::{Head, KeyMark, MOST_PREVIOUS, MOST_RECENT, RECENT, Recorded, TrustLine, TrustState};
 use identity::id::{Digest, InviteId};
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Doubled, Leaf, Meant, MembersMap, NodeLeaf};
@@ -19,6 +19,7 @@ use crate::ledger::fold::{Leaves, State, Why};
 use crate::ledger::ground::{Ground, taken_away};
 use crate::ledger::heads::HeadRecord;
 use crate::ledger::heads::KnownHead;
+use crate::ledger::onward::{Recent, leads_on};
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::Frozen;
 
@@ -27,12 +28,8 @@ use crate::ledger::signers::Frozen;
 pub struct Wish {
     pub revoke_keys: Vec<Digest>,
     pub revoke_invites: Vec<InviteId>,
-    /// Gateways whose voices end.
-    pub close: Vec<PublicKey>,
-    pub mandate: Vec<Mandate>,
     /// Admissions that are listed although they wait, by the entry's digest.
     pub list: Vec<Digest>,
-    pub drop: Vec<NodeName>,
     /// Follow this head instead of the one in force, and take no rival in: so operators go round a bad one.
     pub around: Option<Digest>,
 }
@@ -90,23 +87,7 @@ pub struct Intent<'a> {
     pub meaning: Option<&'a Meaning>,
 }
 
-/// The next head, if nothing but this is to change.
-pub fn draft(replica: &Replica, now: Timestamp, wish: &Wish) -> Result<Draft, NotDrafted> {
-    draft_with(replica, now, Intent { wish, meaning: None }, |_| {})
-}
-
-/// The same, with whatever else is to change in it.
-pub(crate) fn draft_with(
-    replica: &Replica,
-    now: Timestamp,
-    intent: Intent<'_>,
-    change: impl FnOnce(&mut Head),
-) -> Result<Draft, NotDrafted> {
-    let ground = replica.ground(now).map_err(|frozen| NotDrafted::Frozen(Box::new(frozen)))?;
-    draft_on(replica, &ground, &replica.fold(&ground), now, intent, change)
-}
-
-/// The same for whoever has judged what is here already.
+/// The next head, by whoever has judged what is here, with whatever else is to change in it.
 pub fn draft_on(
     replica: &Replica,
     ground: &Ground,
@@ -179,8 +160,6 @@ impl Drafter<'_> {
         head.fresh_until = head.issued_at + span;
         head.trust = self.trust();
         self.take_back(&mut head, wish, span);
-        head.mandates.retain(|mandate| !wish.mandate.iter().any(|new| new.gateway == mandate.gateway));
-        head.mandates.extend(wish.mandate.iter().cloned());
         change(&mut head);
         self.close(&mut head);
         // As long as an invite may have been over: by this head, too.
@@ -236,16 +215,11 @@ impl Drafter<'_> {
     /// Heads whose time is not over, and which show no key under a name that it has no longer. Where no key has another name
     /// than in the followed map, what that head named stays; else only heads whose maps are here can tell.
     fn recent(&self, issued_at: Timestamp, now: &Leaves) -> Vec<Digest> {
-        let names: BTreeMap<Digest, &NodeName> = now.values().map(|leaf| (leaf.node_key, &leaf.name)).collect();
-        let stays = |leaf: &NodeLeaf| names.get(&leaf.node_key).is_none_or(|name| **name == leaf.name);
-        let keeps = |head: KnownHead<'_>| self.map_of(head).map(|leaves| leaves.values().all(stays));
-        let unmoved = keeps(KnownHead::Whole(self.top)) == Some(true);
+        let recent = Recent::of(self.replica, &self.ground.sets, issued_at, now);
+        let unmoved = recent.keeps_names(KnownHead::Whole(self.top)) == Some(true);
         let heads = std::iter::once(self.top.digest).chain(self.top.head.recent.iter().copied());
         let counts = |digest: &Digest| {
-            let young = |head: &KnownHead<'_>| issued_at.since(head.issued_at()) <= RECENT;
-            let signed = |head: &KnownHead<'_>| head.is_signed(&self.ground.sets);
-            let head = self.replica.heads.held(digest).filter(young).filter(signed);
-            head.is_some_and(|head| head.members().is_some() && keeps(head).unwrap_or(unmoved))
+            self.replica.heads.held(digest).is_some_and(|head| recent.may_name(head).unwrap_or(unmoved))
         };
         heads.filter(counts).take(MOST_RECENT).collect()
     }
@@ -267,7 +241,6 @@ impl Drafter<'_> {
                 None => drop(head.revocations.invites.insert(*invite)),
             }
         }
-        head.revocations.voices.extend(wish.close.iter().copied());
     }
 
     /// From then on nothing that is known here could let a key in again.
@@ -303,7 +276,7 @@ impl Drafter<'_> {
         let (mut leaves, mut keys) = (Leaves::new(), BTreeSet::new());
         let add = |leaves: &mut Leaves, keys: &mut BTreeSet<Digest>, leaf: &NodeLeaf| {
             let free = !leaves.contains_key(&leaf.name) && !keys.contains(&leaf.node_key);
-            if lives(&leaf.node_key) && !wish.drop.contains(&leaf.name) && free {
+            if lives(&leaf.node_key) && free {
                 keys.insert(leaf.node_key);
                 leaves.insert(leaf.name.clone(), leaf.clone());
             }
@@ -312,7 +285,7 @@ impl Drafter<'_> {
             self.rivals.iter().filter_map(|rival| self.map_of(KnownHead::Whole(rival))).flat_map(BTreeMap::values);
         own.values().chain(rivals).for_each(|leaf| add(&mut leaves, &mut keys, leaf));
         for (name, it) in &self.state.handed {
-            if lives(&it.key) && !wish.drop.contains(name) && !keys.contains(&it.key) {
+            if lives(&it.key) && !keys.contains(&it.key) {
                 if let Some(before) = leaves.insert(name.clone(), leaf(name, it.key, it.admission)) {
                     keys.remove(&before.node_key);
                 }
@@ -428,20 +401,13 @@ impl Drafter<'_> {
         })
     }
 
-    /// Does the chain lead from `own` on to this place? Of two branches the followed head's stays.
-    fn leads_to(&self, voice: PublicKey, at: Recorded, own: Option<Recorded>) -> bool {
-        let Some(entries) = self.replica.chains.get(&voice) else { return false };
-        let chain = Chain::of(entries, Some(at));
-        let linked = own.map_or(chain.whole, |own| chain.recorded.iter().any(|it| it.digest == own.digest));
-        let higher = own.is_none_or(|own| at.seq > own.seq);
-        higher && linked && chain.recorded.last().is_some_and(|last| last.seq == at.seq)
-    }
-
     /// Not below any head that it follows, and as far as each chain links here.
     fn record(&self, head: &Head) -> BTreeMap<PublicKey, Recorded> {
         let mut record = self.top.head.record.clone();
         for (voice, at) in self.rivals.iter().flat_map(|rival| &rival.head.record) {
-            if self.leads_to(*voice, *at, record.get(voice).copied()) {
+            let known = record.get(voice).copied();
+            let higher = known.is_none_or(|known| at.seq > known.seq);
+            if higher && leads_on(self.replica, *voice, *at, known) == Some(true) {
                 record.insert(*voice, *at);
             }
         }

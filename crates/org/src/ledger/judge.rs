@@ -15,9 +15,9 @@ use identity::principal::{NodeName, PrincipalKind};
 use identity::time::Timestamp;
 
 use crate::invite::admission::Claim;
-use crate::invite::approve::{Decision, Waiver};
+use crate::invite::approve::{Decision, Verdict, Waiver};
 use crate::invite::{Approval, Invite, Uses};
-use crate::ledger::counts::{NotCounted, counts, counts_within, says_yes, signers_of};
+use crate::ledger::counts::{NotCounted, counts, counts_within, signers_of};
 use crate::ledger::evidence::Evidence;
 use crate::ledger::ground::Ground;
 
@@ -326,19 +326,19 @@ pub(crate) fn approved(
     ground: &Ground,
 ) -> Result<(), NotMember> {
     let said = match approval.kind() {
-        Decision::KIND => says_yes(approval, claimed, invite.approvers, ground),
-        // It takes the threshold, too, as whatever is signed beforehand.
-        Waiver::KIND => {
-            let by_enough = signers_of(approval, ground) >= usize::from(invite.approvers.max(1));
-            match counts::<Waiver>(approval, ground) {
-                Ok(waiver) => by_enough && waiver.lets_in(invite, name),
-                Err(NotCounted::Over { until }) if by_enough => return Err(NotMember::ApprovalOver { until }),
-                Err(_) => false,
-            }
+        Decision::KIND => {
+            counts(approval, ground).map(|word: Decision| word.about == claimed && word.verdict == Verdict::Approve)
         }
-        _ => false,
+        // It takes the threshold, too, as whatever is signed beforehand.
+        Waiver::KIND => counts(approval, ground).map(|waiver: Waiver| waiver.lets_in(invite, name)),
+        _ => Ok(false),
     };
-    if said { Ok(()) } else { Err(NotMember::NotApproved) }
+    let by_enough = signers_of(approval, ground) >= usize::from(invite.approvers.max(1));
+    match said {
+        Ok(true) if by_enough => Ok(()),
+        Err(NotCounted::Over { until }) if by_enough => Err(NotMember::ApprovalOver { until }),
+        Ok(_) | Err(_) => Err(NotMember::NotApproved),
+    }
 }
 
 /// Each distinct node key in a voice's chain spends one, in the order of the chain.

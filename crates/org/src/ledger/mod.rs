@@ -13,6 +13,7 @@ pub mod frontier;
 pub mod judge;
 pub mod fold;
 pub mod replica;
+pub mod onward;
 pub mod draft;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::members::{ClassLeaf, Leaf, MembersMap};
 use identity::principal::NodeName;
-use identity::signers::{Recovery, SignersRef, Succession, Word};
+use identity::signers::{Quorum, Recovery, SignersRef, Succession, Word};
 use identity::time::Timestamp;
 
 use crate::founding::Founding;
@@ -22,7 +22,7 @@ use crate::ledger::fold::{Holdings, Leaves, State, fold};
 use crate::ledger::ground::{Ground, ground, ground_at, wanting};
 use crate::ledger::heads::Heads;
 use crate::ledger::judge::Member;
-use crate::ledger::signers::{Basis, Frozen, InForce, Signers, Stance, signers};
+use crate::ledger::signers::{Basis, Frozen, InForce, Signers, Stance, signers, signers_if};
 use crate::ledger::step::{Sets, Sights, SignerStep};
 
 #[derive(Debug, Clone)]
@@ -280,17 +280,35 @@ impl Replica {
         sets
     }
 
-    /// A delay that began before the keys had signed would be nobody's. Numbers go up by one, or by two out of a freeze: else
-    /// whoever held the keys of one set could fill all places to come.
+    /// A delay that began before the keys had signed would be nobody's.
     fn is_signed(&self, step: &SignerStep, sets: &Sets) -> bool {
+        let asked = self.asked_by(step, sets);
+        asked.is_some_and(|asked| asked.iter().all(|quorum| step.is_signed_by(quorum)))
+    }
+
+    /// Who must sign it; nothing if it follows nothing. Numbers go up by one, or by two out of a freeze: else whoever held the
+    /// keys of one set could fill all places to come.
+    fn asked_by<'s>(&'s self, step: &SignerStep, sets: &'s Sets) -> Option<Vec<&'s Quorum>> {
         match step.word {
             Word::Recovery => {
                 let fits = sets.get(&step.previous).is_none_or(|set| step.is_numbered_after(set));
-                fits && step.is_signed_by(&self.basis.recovery)
+                fits.then(|| vec![&self.basis.recovery])
             }
-            Word::Signers => step.follows().all(|id| {
-                sets.get(&id).is_some_and(|set| step.is_numbered_after(set) && step.is_signed_by(&set.quorum))
-            }),
+            Word::Signers => {
+                let follows = |id| sets.get(&id).filter(|set| step.is_numbered_after(set)).map(|set| &set.quorum);
+                step.follows().map(follows).collect()
+            }
+        }
+    }
+
+    /// Whose thresholds would have it taken here: of each set that it follows, or of the recovery keys. Nothing if it never
+    /// would be. What ends a freeze of others is taken by those alone.
+    pub fn asks(&self, step: &SignerStep, now: Timestamp) -> Option<Vec<Quorum>> {
+        let sets = self.sets();
+        let asked = self.asked_by(step, &sets)?.into_iter().cloned().collect();
+        match self.stance_among(step.clone(), now, Some(step.digest)) {
+            Stance::Taken | Stance::Waits { .. } => Some(asked),
+            Stance::NotTaken => (step.settles && sets.contains_key(&step.previous)).then_some(asked),
         }
     }
 
@@ -304,12 +322,17 @@ impl Replica {
     pub fn stance_if_seen(&self, step: &Envelope, now: Timestamp) -> Result<Stance, BadEnvelope> {
         let mut seen = SignerStep::read(self.org, &unsigned(step))?;
         seen.envelope.merge_holding(step, &self.keys);
-        let (digest, now) = (seen.digest, self.steady(now));
+        Ok(self.stance_among(seen, now, None))
+    }
+
+    /// `signed` is a step that is taken as signed.
+    fn stance_among(&self, seen: SignerStep, now: Timestamp, signed: Option<Digest>) -> Stance {
+        let (digest, now, came) = (seen.digest, self.steady(now), seen.envelope.clone());
         let (mut steps, mut sights) = (self.steps.clone(), self.sights.clone());
-        steps.entry(digest).or_insert(seen).envelope.merge_holding(step, &self.keys);
+        steps.entry(digest).or_insert(seen).envelope.merge_holding(&came, &self.keys);
         sights.entry(digest).or_insert(now);
         let steps: Vec<SignerStep> = steps.into_values().collect();
-        Ok(signers(&self.basis, &steps, &sights, now).stance_of(digest))
+        signers_if(&self.basis, &steps, &sights, now, signed).stance_of(digest)
     }
 
     fn steady(&self, now: Timestamp) -> Timestamp {

@@ -151,6 +151,8 @@ struct Walk<'a> {
     steps: &'a [SignerStep],
     sights: &'a Sights,
     now: Timestamp,
+    /// A step that is taken as signed.
+    signed: Option<Digest>,
     /// The sets that the floor settles.
     settled: BTreeSet<Digest>,
     at: SignerSet,
@@ -165,11 +167,23 @@ struct Walk<'a> {
 }
 
 pub fn signers(basis: &Basis, steps: &[SignerStep], sights: &Sights, now: Timestamp) -> Signers {
+    signers_if(basis, steps, sights, now, None)
+}
+
+/// The same if all whom this step asks had signed it.
+pub(crate) fn signers_if(
+    basis: &Basis,
+    steps: &[SignerStep],
+    sights: &Sights,
+    now: Timestamp,
+    signed: Option<Digest>,
+) -> Signers {
     let mut walk = Walk {
         basis,
         steps,
         sights,
         now,
+        signed,
         settled: settled(basis, steps),
         at: basis.first.clone(),
         last: None,
@@ -259,13 +273,17 @@ impl<'a> Walk<'a> {
             && !step.brings_back(&self.gone)
             && self.last.as_ref().is_none_or(|last| !self.brings_back_from(step, last));
         match step.word {
-            Word::Signers if fits && one_on => step.is_signed_by(&self.at.quorum).then_some(Kind::Own),
+            Word::Signers if fits && one_on => self.has_signed(step, &self.at.quorum).then_some(Kind::Own),
             // A way out of a freeze that is none here is a recovery like any other.
             Word::Recovery if fits && ((one_on && !step.settles) || (two_on && step.settles)) => {
-                step.is_signed_by(&self.basis.recovery).then_some(Kind::Recovered)
+                self.has_signed(step, &self.basis.recovery).then_some(Kind::Recovered)
             }
             Word::Signers | Word::Recovery => None,
         }
+    }
+
+    fn has_signed(&self, step: &SignerStep, quorum: &Quorum) -> bool {
+        self.signed == Some(step.digest) || step.is_signed_by(quorum)
     }
 
     /// Up to the floor only what leads there counts, and nothing as long as the way there is not known.
@@ -350,12 +368,12 @@ impl<'a> Walk<'a> {
         match step.word {
             Word::Signers => {
                 let named: BTreeSet<Digest> = step.follows().collect();
-                let all = named == ids().collect() && rivals.iter().all(|it| step.is_signed_by(&it.to.quorum));
+                let all = named == ids().collect() && rivals.iter().all(|it| self.has_signed(step, &it.to.quorum));
                 (two_on && all).then_some(Candidate { at: seen.max(since), step })
             }
             Word::Recovery => {
                 let fits = step.settles && step.previous == self.at.id && (two_on || ids().any(|id| id == step.to.id));
-                let signed = fits && step.is_signed_by(&self.basis.recovery);
+                let signed = fits && self.has_signed(step, &self.basis.recovery);
                 signed.then(|| Candidate { at: seen.max(since) + self.basis.delay, step })
             }
         }

@@ -1,7 +1,7 @@
 //! What a gateway asks of something that operators hand in, before it writes it down: does it have its effect?
 
 use identity::bundle::BundleBody;
-use identity::envelope::{BadEnvelope, Envelope, Payload as _};
+use identity::envelope::{BadEnvelope, Envelope, Payload};
 use identity::head::{Cause, Head, TrustState, Turn};
 use identity::id::Digest;
 use identity::principal::{NodeName, SignerName};
@@ -10,7 +10,7 @@ use identity::time::Timestamp;
 
 use crate::invite::Invite;
 use crate::invite::approve::{Decision, Waiver};
-use crate::ledger::counts::{NotCounted, counts};
+use crate::ledger::counts::{NotCounted, counts, signed_by};
 use crate::ledger::signers::Stance;
 use crate::release::{BadRelease, Release};
 use crate::state::State;
@@ -29,8 +29,6 @@ pub enum NotAccepted {
     Frozen,
     #[error("it does not follow the signers in force")]
     NotASuccessor,
-    #[error("{found} of the {needed} signers that it needs have signed it, of those in force")]
-    NotSigned { found: usize, needed: usize },
     #[error("no machine here has this key under the name `{0}`")]
     Nobody(NodeName),
     #[error("that signer suspended it before: it cannot be repeated, and who needs longer needs the threshold")]
@@ -96,31 +94,24 @@ impl State {
             }
             Suspension::KIND => self.check_suspension(object),
             Consent::KIND => {
-                self.check_signed(object, 1)?;
-                let consent: Consent = object.peek(Some(self.org)).map_err(NotCounted::from)?;
+                let consent: Consent = self.check_signed(object, 1)?;
                 self.check_known(consent.node_key, &consent.name)
             }
-            Decision::KIND => {
-                object.peek::<Decision>(Some(self.org)).map_err(NotCounted::from)?;
-                self.check_signed(object, 1)
-            }
-            BundleBody::KIND => {
-                object.peek::<BundleBody>(Some(self.org)).map_err(NotCounted::from)?;
-                self.check_signed(object, self.signer_set().quorum.threshold())
-            }
-            Release::KIND => {
-                self.check_signed(object, self.signer_set().quorum.threshold())?;
-                let release: Release = object.peek(Some(self.org)).map_err(NotCounted::from)?;
-                Ok(release.check()?)
-            }
+            Decision::KIND => Ok(counts::<Decision>(object, &self.judged.ground).map(drop)?),
+            BundleBody::KIND => Ok(self.check_signed::<BundleBody>(object, self.threshold()).map(drop)?),
+            Release::KIND => Ok(self.check_signed::<Release>(object, self.threshold())?.check()?),
             other => Err(NotAccepted::Strange(other.to_owned())),
         }
     }
 
-    fn check_signed(&self, object: &Envelope, needed: usize) -> Result<(), NotAccepted> {
-        let set: &SignerSet = self.signer_set();
-        let found = object.signers_among(&set.quorum.keys()).len();
-        if found >= needed { Ok(()) } else { Err(NotAccepted::NotSigned { found, needed }) }
+    fn threshold(&self) -> usize {
+        self.judged.ground.set.quorum.threshold()
+    }
+
+    /// For what has no end: a head names it, or it is asked for while it is needed.
+    fn check_signed<T: Payload>(&self, object: &Envelope, needed: usize) -> Result<T, NotCounted> {
+        signed_by(object, &self.judged.ground, needed)?;
+        Ok(object.peek(Some(self.org))?)
     }
 
     fn check_known(&self, key: Digest, name: &NodeName) -> Result<(), NotAccepted> {
@@ -129,8 +120,7 @@ impl State {
     }
 
     fn check_suspension(&self, object: &Envelope) -> Result<(), NotAccepted> {
-        self.check_signed(object, 1)?;
-        let suspension: Suspension = object.peek(Some(self.org)).map_err(NotCounted::from)?;
+        let suspension: Suspension = counts(object, &self.judged.ground)?;
         if !suspend::is_sound(&suspension) {
             return Err(NotAccepted::Unsound);
         }

@@ -8,7 +8,7 @@ use identity::principal::NodeName;
 use identity::time::Timestamp;
 
 use crate::invite::Invite;
-use crate::invite::approve::{Verdict, Waiver};
+use crate::invite::approve::{Decision, Waiver};
 use crate::ledger::counts::{NotCounted, counts};
 use crate::ledger::judge::approved;
 use crate::state::{InviteRecord, State};
@@ -49,12 +49,19 @@ impl State {
         self.objects.waivers.iter().filter(|(digest, _)| !self.is_denied(**digest)).map(|(_, waiver)| waiver)
     }
 
+    /// What today's signers said who said yes to this claim, while it lasts: the words that most of them signed first.
+    pub fn yes_to(&self, claim: Digest, at: Timestamp) -> impl Iterator<Item = &Envelope> {
+        let lasts = move |said: &&Envelope| {
+            said.peek(Some(self.org)).is_ok_and(|word: Decision| word.until.is_some_and(|until| at < until))
+        };
+        self.objects.approvals.get(&claim).into_iter().flatten().filter(lasts)
+    }
+
     /// The yes that lets this claim in now, if there is one.
     pub fn approval_of(&self, invite: &Invite, claim: Digest, name: &NodeName, at: Timestamp) -> Option<&Envelope> {
-        let said = self.objects.decisions.get(&claim).and_then(|words| words.get(&Verdict::Approve));
         // As with an invite's end, whoever is asked goes by its own clock, too.
         let lasts = |waiver: &&Envelope| waiver.peek(Some(self.org)).is_ok_and(|waiver: Waiver| waiver.lasts_at(at));
-        let mut all = said.into_iter().chain(self.open_waivers().filter(lasts));
+        let mut all = self.yes_to(claim, at).chain(self.open_waivers().filter(lasts));
         all.find(|approval| approved(approval, claim, name, invite, &self.judged.ground).is_ok())
     }
 }

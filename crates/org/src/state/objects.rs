@@ -25,8 +25,8 @@ pub struct Objects {
     pub suspensions: BTreeMap<Digest, Vec<SuspensionRecord>>,
     /// By digest of the node key, then of the manifest: what operators let stay.
     pub(crate) consents: BTreeMap<Digest, BTreeMap<Digest, Envelope>>,
-    /// By digest of the claim: who said yes, and who no.
-    pub decisions: BTreeMap<Digest, BTreeMap<Verdict, Envelope>>,
+    /// By digest of the claim: the words of those who said yes, the one that most signed first.
+    pub(crate) approvals: BTreeMap<Digest, Vec<Envelope>>,
     /// By digest: names that nobody need look at.
     pub(crate) waivers: BTreeMap<Digest, Envelope>,
 }
@@ -75,6 +75,7 @@ impl Signed {
 impl Objects {
     /// What goes with the signers whose words they are: it is filed anew.
     pub(crate) fn forget_words(&mut self) {
+        self.approvals.clear();
         self.waivers.clear();
         self.consents.clear();
         self.suspensions.clear();
@@ -103,7 +104,7 @@ impl Objects {
             }
             Decision::KIND => {
                 if let Ok(decision) = object.peek::<Decision>(org) {
-                    self.file_decision(&decision, digest, object, by);
+                    self.file_decision(&decision, object, by);
                 }
             }
             Consent::KIND => {
@@ -121,14 +122,15 @@ impl Objects {
         }
     }
 
-    fn file_decision(&mut self, decision: &Decision, digest: Digest, object: Envelope, by: &Signed) {
+    /// Until when each counts is asked when it is needed: one that is over hides no other.
+    fn file_decision(&mut self, decision: &Decision, object: Envelope, by: &Signed) {
         let keys = by.set.quorum.keys();
-        let words = self.decisions.entry(decision.about).or_default();
-        // Anybody can write the same in other bytes: what most of the signers in force signed stays.
-        let rank = |it: &Envelope| (Reverse(it.signers_among(&keys).len()), it.digest());
-        let known = words.get(&decision.verdict).filter(|known| known.digest() != digest);
-        if known.is_none_or(|known| rank(&object) < rank(known)) {
-            words.insert(decision.verdict, object);
+        let signers = |it: &Envelope| it.signers_among(&keys).len();
+        if decision.verdict == Verdict::Approve && signers(&object) > 0 {
+            let words = self.approvals.entry(decision.about).or_default();
+            words.retain(|known| known.digest() != object.digest());
+            words.push(object);
+            words.sort_by_cached_key(|it| (Reverse(signers(it)), it.digest()));
         }
     }
 

@@ -7,10 +7,10 @@ use identity::time::{Seconds, Timestamp};
 
 use super::world::{HERE, Site, said};
 use crate::audit::hindsight::{NotBelieved, Past, believed, signers_of};
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::{Action, SignedEntry, Stamp, Under};
 use crate::ledger::fold::Leaves;
 use crate::ledger::heads::KnownHead;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{Org, Sent, day, ed, invite, key, node};
 use crate::suspend::Suspension;
 

@@ -3,10 +3,10 @@
 use super::world::{HERE, Site, Turned, said};
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::ledger::counts::NotCounted;
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{DELAY, Org, Sent, claim, day, invite, key, leaf, machine, mandate, node, voice};
 use crate::refusal::Refusal;
 use crate::state::Standing;
@@ -213,6 +213,7 @@ fn a_claim_by_replaced_signers_lets_nobody_in_and_neither_does_one_without_an_en
     home.force(("g2", 5), endless);
     assert_eq!(home.standing("k3"), Some(Standing::Waiting));
     // By those of now, and until a day, it counts; and no longer than that.
+    let mut apart = home.clone();
     let good = Claim { until: Some(day(7)), ..claim("k4", "good", ClaimAuthority::Signers) };
     let good = org.seal(&good, &["ann"]).signed(machine("k4").as_ref()).unwrap();
     home.write((HERE, 5), Action::NodeAdmit { claim: good, invite: None, approval: None }).unwrap();
@@ -220,7 +221,8 @@ fn a_claim_by_replaced_signers_lets_nobody_in_and_neither_does_one_without_an_en
     let mut later = home.clone();
     home.publish(&org, (6, &["ann"]), &Wish::default());
     assert_eq!(home.standing("k4"), Some(Standing::Issued), "a leaf");
-    later.publish(&org, (8, &["ann"]), &Wish { drop: vec![node("good")], ..Wish::default() });
+    let unheard = apart.publish(&org, (8, &["ann"]), &Wish::default());
+    later.hear(&unheard, 8);
     assert_eq!(later.standing("k4"), Some(Standing::Waiting));
 }
 

@@ -3,10 +3,10 @@
 use identity::envelope::Envelope;
 
 use super::world::{HERE, Site, invited, said};
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{Org, Sent, day, invite, key, voice};
 use crate::state::Standing;
 use crate::state::take::NotTaken;

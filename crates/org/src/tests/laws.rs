@@ -8,8 +8,8 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 use super::world::{Site, Turned, said};
 use crate::invite::approve::{Decision, Verdict as Word};
 use crate::invite::{Approval, Invite};
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::{Action, SignedEntry};
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{FRESH, Org, Sent, day, invite, key, mandate, node, voice};
 use crate::suspend::Suspension;
 
@@ -184,7 +184,8 @@ impl Play {
                 let Some(invite) = self.made[id].clone() else { return };
                 let about = self.org.claim((KEYS[key], NAMES[name]), &invite, None).digest();
                 let verdict = if yes { Word::Approve } else { Word::Deny };
-                let said = self.org.seal(&Decision { about, verdict }, by);
+                let until = Some(day(self.now + 4));
+                let said = self.org.seal(&Decision { about, verdict, until }, by);
                 self.sites[0].handed((GATES[0], self.now), &said.into());
                 self.look(0);
             }
@@ -227,7 +228,10 @@ impl Play {
     fn publish(&mut self, wish: usize, at: usize, by: &[&str]) {
         let wish = match wish {
             0 => Wish { revoke_keys: vec![key(KEYS[at])], ..Wish::default() },
-            1 => Wish { drop: vec![node(NAMES[at % NAMES.len()])], ..Wish::default() },
+            1 => {
+                let waiting = self.sites[HOME].state.judged.fold.waiting.keys();
+                Wish { list: waiting.copied().cycle().skip(at).take(1).collect(), ..Wish::default() }
+            }
             2 => Wish { close: vec![voice("g2")], ..Wish::default() },
             3 => Wish { mandate: vec![mandate("g3", "g3-anew")], ..Wish::default() },
             _ => Wish::default(),

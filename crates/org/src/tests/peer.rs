@@ -286,7 +286,7 @@ fn no_admission_speaks_for_a_name_that_the_operators_gave_to_another() {
 fn a_yes_that_nobody_signed_makes_no_machine_one_of_a_class() {
     let (harbor, claim) = (Harbor::new(), invited("web-7"));
     let about = harbor.org.seal(&claim, &[]).digest();
-    let said = harbor.org.seal(&Decision { about, verdict: Verdict::Approve }, &[]);
+    let said = harbor.org.seal(&Decision { about, verdict: Verdict::Approve, until: Some(NOW + Seconds::DAY) }, &[]);
     let admission = harbor.admission(&claim, &["i"], Some(harbor.invite("*", "ann")), Some(said));
     assert!(!harbor.meet("web-7", "k9", &harbor.shown("web-7", Some(admission))).unwrap().is_meant());
 }

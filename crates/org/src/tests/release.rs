@@ -7,8 +7,9 @@ use identity::id::Digest;
 
 use super::world::{HERE, Site, invite_id};
 use crate::audit;
-use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::draft::Draft;
 use crate::ledger::entry::Action;
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::world::{Org, Sent, day, invite};
 use crate::release::{Agent, Release};
 

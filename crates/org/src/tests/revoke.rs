@@ -1,10 +1,10 @@
 //! Revocation, thresholds and freed names: what a state says when something is taken back.
 
 use super::world::{HERE, Site, Turned, invite_id, said};
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{Org, Sent, day, invite, key, node, voice};
 use crate::refusal::Refusal;
 use crate::state::Standing;

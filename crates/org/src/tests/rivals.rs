@@ -6,7 +6,8 @@ use identity::envelope::Envelope;
 use identity::signers::SignerSet;
 
 use super::world::{HERE, Site};
-use crate::ledger::draft::{Draft, Intent, Wish, draft_on};
+use crate::ledger::draft::{self, Draft, Intent, draft_on};
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{Org, Sent, day, invite, key, node, signed};
 use crate::state::Standing;
 use crate::state::accept::NotAccepted;
@@ -45,7 +46,7 @@ fn apart() -> Apart {
 fn agreed(apart: &Apart, set: &SignerSet, by: (&[&str], &str)) -> (Envelope, Sent) {
     let state = apart.site.state.settled_by_all(set).unwrap();
     let stands_in = state.head().unwrap().digest;
-    let wish = Wish::default();
+    let wish = draft::Wish::default();
     let intent = Intent { wish: &wish, meaning: None };
     let drafted = draft_on(&state.replica, &state.judged.ground, &state.judged.fold, day(3), intent, |_| {});
     let Draft { head, leaves, .. } = drafted.unwrap();

@@ -8,8 +8,8 @@ use identity::time::Seconds;
 
 use super::world::{HERE, Site, Turned, said};
 use crate::audit;
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{DELAY, Org, Sent, day, invite, key, node, signed, voice};
 use crate::refusal::Refusal;
 use crate::state::Standing;

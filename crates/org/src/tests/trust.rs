@@ -9,8 +9,9 @@ use identity::trust::{self, TrustStep};
 
 use super::world::{HERE, Site};
 use crate::audit;
-use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::draft::Draft;
 use crate::ledger::entry::SignedEntry;
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::world::{Org, Sent, day};
 
 const D: Domain = Domain::Endpoint;

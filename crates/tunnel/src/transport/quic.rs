@@ -163,6 +163,11 @@ async fn introduce(
     let chain = identity.map(|chain| *chain).unwrap_or_default();
     let mut frames = FrameReader::new(from);
     let met = hello::exchange(state, &mut frames, &mut to, ShownChain { chain: &chain, side }).await?;
+    if met.peer.is_err() {
+        // Closing throws away what has not arrived: also what the other side was just told, and what it may freeze for.
+        let _ = to.finish();
+        let _ = timeout(QUIC_ANSWER, to.stopped()).await;
+    }
     // Whatever else comes there is thrown away as it comes.
     let _ = frames.into_inner().stop(VarInt::from_u32(0));
     let line = QuicConnection {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use identity::id::Digest;
-use identity::signers::{SignerSet, Word};
+use identity::signers::{Quorum, Word};
 use identity::time::Timestamp;
 use org::ledger::signers::Frozen;
 use org::ledger::step::SignerStep;
@@ -26,7 +26,7 @@ impl Freeze {
         Some(Self {
             ends: ends(known, &frozen),
             since: frozen.since,
-            rivals: frozen.rivals.iter().map(names).collect(),
+            rivals: frozen.rivals.iter().map(|set| names(&set.quorum)).collect(),
         })
     }
 }
@@ -34,13 +34,13 @@ impl Freeze {
 fn ends(known: &Known, frozen: &Frozen) -> Vec<(String, Timestamp)> {
     // What all of them signed waits for nothing, unless they signed twice: that leads nowhere.
     let recovery = |step: &&SignerStep| step.word == Word::Recovery;
-    let end = |(step, at): &(Digest, Timestamp)| Some((names(&known.step(*step).filter(recovery)?.to), *at));
+    let end = |(step, at): &(Digest, Timestamp)| Some((names(&known.step(*step).filter(recovery)?.to.quorum), *at));
     frozen.pending.iter().filter_map(end).collect()
 }
 
-/// The signers of a set, as a person reads them.
-pub fn names(set: &SignerSet) -> String {
-    set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect::<Vec<_>>().join(", ")
+/// The signers of a quorum, as a person reads them.
+pub fn names(quorum: &Quorum) -> String {
+    quorum.signers().iter().map(|signer| signer.name.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 impl fmt::Display for Freeze {

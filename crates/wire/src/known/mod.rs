@@ -7,7 +7,7 @@ use identity::bundle::{Domain, Endpoint, Roots};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{BadHead, Head, SignedHead};
 use identity::id::{Digest, OrgId};
-use identity::signers::{BrokenChain, Recovery, SignerSet, SignersRef, Succession, Word};
+use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet, SignersRef, Succession, Word};
 use identity::time::Timestamp;
 use org::founding::Founding;
 use org::ledger::ground::{Ground, ground};
@@ -432,6 +432,11 @@ impl Known {
     /// A step that was seen here, whatever became of it.
     pub fn step(&self, digest: Digest) -> Option<&SignerStep> {
         self.replica.steps.get(&digest)
+    }
+
+    /// Whose thresholds would have a further step taken here; nothing if it leads on from no set that is in force or claims to be.
+    pub fn asks(&self, step: &SignerStep, now: Timestamp) -> Option<Vec<Quorum>> {
+        self.replica.asks(step, now).filter(|_| step.to.version > self.signers.version)
     }
 
     pub fn stance_of(&self, step: Digest, now: Timestamp) -> Stance {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use identity::head::Head;
+use identity::head::{Head, TrustLine, TrustState};
 use identity::id::Digest;
 use identity::time::Seconds;
 
@@ -177,6 +177,29 @@ fn a_higher_head_is_followed_also_if_it_does_not_know_the_one_here_and_what_that
     assert_eq!(read.to_file().left.len(), 1);
     let met = read.advance(&[], Some(&revoking(&known, 4, &[7, 8])), NOW).unwrap();
     assert!(met.to_file().left.is_empty() && revoked(&met, 7));
+}
+
+#[test]
+fn a_head_that_leads_to_no_root_is_in_force_for_a_replica_and_followed_by_no_machine() {
+    let first = known();
+    let roots = TrustLine::new(Domain::Identity, 1, Digest([1; 32]), TrustState::Active);
+    let next = |version, previous: &Envelope, trust: &[TrustLine]| {
+        let fresh_until = NOW + Seconds::DAY.times(30);
+        let (previous, trust) = (vec![previous.digest()], trust.to_vec());
+        let like = testorg::first_head(first.signers.as_ref());
+        sealed(Some(first.org()), &Head { version, previous, trust, fresh_until, ..like }, "ann")
+    };
+    let good = next(2, &first.head_envelope, std::slice::from_ref(&roots));
+    let known = first.advance(&[], Some(&good), NOW).unwrap();
+    let bare = next(3, &good, &[]);
+    let refused = known.advance(&[], Some(&bare), NOW);
+    assert!(matches!(refused, Err(BadKnowledge::Head(BadHead::ForgetsTrust { version: 3, .. }))), "{refused:?}");
+    let mut replica = known.replica.clone();
+    replica.remember(&bare).unwrap();
+    let in_force = replica.ground(NOW).unwrap().head;
+    assert_eq!(in_force.map(|head| head.digest), Some(bare.digest()), "operators can go round what they know of");
+    let mended = next(4, &bare, &[roots]);
+    assert_eq!(known.advance(&[], Some(&mended), NOW).unwrap().head.digest, mended.digest());
 }
 
 #[test]

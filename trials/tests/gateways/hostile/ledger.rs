@@ -117,7 +117,7 @@ fn what_the_signers_in_force_did_not_sign_is_refused() {
     grafted["signatures"] = serde_json::to_value(desk.good()).unwrap()["signatures"].clone();
     let grafted: Envelope = serde_json::from_value(grafted).unwrap();
     desk.check(vec![grafted], unsigned, "an invite under another's signature");
-    let yes = Decision { about: Digest([1; 32]), verdict: Verdict::Approve };
+    let yes = Decision { about: Digest([1; 32]), verdict: Verdict::Approve, until: None };
     desk.check(vec![thief.seal(&yes, stranger)], unsigned, "a yes by a stranger");
 
     let unsigned = "the signers in force have not signed this head";
@@ -183,7 +183,7 @@ fn what_belongs_to_another_org_or_is_of_another_kind_is_refused() {
     desk.check(vec![head], other_org, "another org's head");
     let coup = Envelope::seal(elsewhere, &desk.coup()).unwrap().signed(&signer).unwrap();
     desk.check(vec![coup], other_org, "another org's signers");
-    let yes = Decision { about: Digest([1; 32]), verdict: Verdict::Approve };
+    let yes = Decision { about: Digest([1; 32]), verdict: Verdict::Approve, until: None };
     let yes = Envelope::seal(elsewhere, &yes).unwrap().signed(&signer).unwrap();
     desk.check(vec![yes], other_org, "another org's yes");
 

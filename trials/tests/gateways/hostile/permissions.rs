@@ -3,6 +3,7 @@
 use ground::random;
 use identity::certificate;
 use identity::key::P256Key;
+use org::ledger::frontier::Frontier;
 use serde_json::json;
 use trials::attack::thief::{Thief, signed_call};
 use trials::client::joiner::{Ground, Joiner, check_in};
@@ -95,7 +96,7 @@ fn an_operators_call_needs_a_current_signers_signature_for_this_connection() {
     let calls = [
         Call::Observed { after: None },
         Call::Survey { tip: None },
-        Call::Entries { after: 0 },
+        Call::Beyond { frontier: Frontier::default() },
         Call::Hand { entries: Vec::new() },
         Call::Take { objects: Vec::new(), correlation: random::correlation().unwrap() },
     ];

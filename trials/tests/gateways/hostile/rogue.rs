@@ -13,6 +13,7 @@ use identity::time::{Seconds, Timestamp};
 use org::invite::Invite;
 use org::invite::admission::Claim;
 use org::ledger::entry::{Action, Entry};
+use org::ledger::frontier::Frontier;
 use org::ledger::replica::carried;
 use serde_json::Value;
 use trials::attack::impostor::{Impostor, Papers};
@@ -49,8 +50,8 @@ impl Rogue {
         let mut line = Dial::to(place.port).line();
         let both = [Ask::Trust(Domain::Identity), Ask::Trust(Domain::Endpoint)];
         let trust = both.map(|ask| (ask.path(), line.ask(ask, &()).unwrap().body)).to_vec();
-        let reply = thief.call(&mut line, &Call::Entries { after: 0 });
-        let ControlAnswer::Entries { entries, .. } = serde_json::from_value(reply.body).unwrap() else {
+        let reply = thief.call(&mut line, &Call::Beyond { frontier: Frontier::default() });
+        let ControlAnswer::Beyond { entries, .. } = serde_json::from_value(reply.body).unwrap() else {
             panic!("no entries")
         };
         let known = thief.known();

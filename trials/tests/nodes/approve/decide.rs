@@ -121,6 +121,7 @@ fn two_approvers_are_two_people() {
     assert_eq!((&first["done"], &first["approvers"]), (&json!(false), &json!(2)));
     refused(&place.freehold(&["node", "approve", &words, "--yes"]), "has approved it already");
     assert_eq!((place.state_of("web-1"), &waiting(&place)[0]["approved_by"]), (None, &first["approved_by"]));
+    assert!(waiting(&place)[0]["approved_until"].is_string(), "{:?}", waiting(&place));
     let second = place.operator_facts("ben", &["node", "approve", &words, "--yes"]);
     assert_eq!(second["done"], true, "{second}");
     joined(&place, join, "web-1");

@@ -36,7 +36,7 @@ impl Plan {
         let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
         let common = &common.about(&fleet.org.name);
         let mut session = common.session(doing).await?;
-        let prepared = plan::fleet(&mut session, &fleet, planning::progress("folding entries:")).await;
+        let prepared = plan::fleet(&mut session, &fleet).await;
         let prepared = prepared.during(doing)?;
         if let Some(file) = &self.save_members {
             let members: Vec<_> = prepared.members.iter().map(|member| &member.known).collect();

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ground::clock;
 use identity::head::Head;
-use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::publish::plan::{PlanError, Prepared};
 use operate::publish::run::{self, FleetWish, Publication, Publisher};
@@ -54,9 +53,6 @@ pub struct How {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
-    /// A member that the gateway no longer shows, and that really is gone; may be repeated
-    #[arg(long, value_name = "NODE")]
-    pub without: Vec<NodeName>,
     /// Do not watch how it fares
     #[arg(long, conflicts_with = "wait")]
     pub no_wait: bool,
@@ -73,12 +69,7 @@ impl Publish {
         let git = planning::git_state(folder.root(), self.dirty, doing)?;
         let (mut session, keys) = common.signing_session(doing).await?;
         let git_words = planning::git_words(&git);
-        let wish = FleetWish {
-            fleet: &fleet,
-            from: git.fleet,
-            without: &self.how.without,
-            only_if_changed: self.to.is_some(),
-        };
+        let wish = FleetWish { fleet: &fleet, from: git.fleet, only_if_changed: self.to.is_some() };
         let consent = Consent { common, doing, yes: self.how.yes, question: "Publish it?" };
         let made = run::publish(&mut session, &keys, wish, &mut Person::new(consent, git_words)).await;
         let (made, to) = match (made.map_err(|why| why.told(doing))?, self.to) {
@@ -102,25 +93,17 @@ pub struct Person<'a> {
     consent: Consent<'a>,
     /// What is said below the plan.
     after: String,
-    folded: Progress,
-    handed_in: Progress,
+    handed_in: Box<dyn FnMut(usize, usize) + Send>,
 }
-
-type Progress = Box<dyn FnMut(usize, usize) + Send>;
 
 impl<'a> Person<'a> {
     pub fn new(consent: Consent<'a>, after: String) -> Self {
-        let (folded, handed_in) = (planning::progress("folding entries:"), planning::progress("handing in:"));
-        Self { consent, after, folded: Box::new(folded), handed_in: Box::new(handed_in) }
+        Self { consent, after, handed_in: Box::new(planning::progress("handing in:")) }
     }
 }
 
 impl Publisher for Person<'_> {
     type Stop = Stop;
-
-    fn folded(&mut self, done: usize, all: usize) {
-        (self.folded)(done, all);
-    }
 
     fn planned(&mut self, session: &Session, prepared: &Prepared, back_to: Option<&Head>) {
         if self.consent.common.json {

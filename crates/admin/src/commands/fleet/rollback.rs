@@ -38,7 +38,7 @@ impl Rollback {
         let (mut session, keys) = common.signing_session(doing).await?;
         let consent = Consent { common, doing, yes: self.how.yes, question: "Go back to it?" };
         let mut person = Person::new(consent, String::new());
-        let made = run::go_back(&mut session, &keys, self.to, &self.how.without, &mut person).await;
+        let made = run::go_back(&mut session, &keys, self.to, &mut person).await;
         let made = made.map_err(|why| why.told(doing))?;
         let pending = leave(common, doing, &session.known, &made.head)?;
         finish(common, &mut session, Ended { doing, made, pending, patterns: Vec::new(), how: self.how }).await
@@ -47,8 +47,7 @@ impl Rollback {
     /// Nothing is signed.
     async fn look(&self, common: &Common, doing: &str) -> Result<(), Failure> {
         let mut session = common.session(doing).await?;
-        let (to, prepared) =
-            run::look_back(&mut session, self.to, planning::progress("folding entries:")).await.during(doing)?;
+        let (to, prepared) = run::look_back(&mut session, self.to).await.during(doing)?;
         show(common.json, &planning::as_facts(&session, &prepared), || {
             let (words, root) = (planning::in_words(&session, &prepared), prepared.compiled.root);
             format!("back to what head {} said\n{words}\nthe members' map would be {root}", to.version)

@@ -274,8 +274,7 @@ fn row(session: &Session, first: bool, mandate: &Mandate, all: &Seen<'_>) -> Gat
     let now = clock::now();
     let asked = mandate.gateway == session.survey.gateway;
     let peer = all.peers.iter().find(|peer| peer.gateway == mandate.gateway);
-    let node = all.nodes.iter().rfind(|node| node.name == mandate.gateway);
-    let seen = node.and_then(|node| node.observed.last_seen);
+    let seen = answering::last_there(session, all.nodes, &mandate.gateway);
     let silent = all.looked.get(&mandate.gateway).cloned().flatten();
     let problem = silent.clone().or_else(|| peer.and_then(|peer| peer.problem.clone()));
     let fork = operate::gateway::reopen::fork(session, mandate.voice).map(ForkTold::of);

@@ -4,9 +4,8 @@ use clap::Args;
 use ground::clock;
 use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
-use operate::node::waiting::decide;
+use operate::node::waiting::deny;
 use operate::node::waive::{self, Waived, waive};
-use org::invite::approve::Verdict;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
@@ -49,7 +48,7 @@ impl Approve {
             let shown = waive::find(&mut session, wanted).await.during(doing)?;
             confirm(self.yes, doing, &format!("End the waiver for {}?", listed(&shown.names)))?;
             // One signer's no is enough, and stands.
-            let ended = decide(&mut session, &keys, shown.id, Verdict::Deny).await;
+            let ended = deny(&mut session, &keys, shown.id, shown.until).await;
             ended.during(doing)?;
             show(common.json, &shown, || format!("the waiver for {} is over", listed(&shown.names)));
             return Ok(());

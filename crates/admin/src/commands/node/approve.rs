@@ -8,9 +8,10 @@ use ground::plain::plain;
 use identity::principal::NodeName;
 use operate::key::SignerKeys;
 use operate::node::candidate::{Candidate, NoCandidate, Search, find};
-use operate::node::waiting::{CutOff, Unclear, WaitingClaim, cut_off, decide, draft_listing, list, pick, speaker};
+use operate::node::waiting::{
+    CutOff, Unclear, WaitingClaim, approve, cut_off, deny, draft_listing, list, pick, speaker,
+};
 use operate::session::Session;
-use org::invite::approve::Verdict;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
@@ -74,6 +75,8 @@ struct Told<'a> {
     last_seen: String,
     until: String,
     approved_by: Vec<String>,
+    /// So long what they said waits for the machine.
+    approved_until: Option<String>,
     approvers: u8,
 }
 
@@ -97,6 +100,7 @@ impl<'a> Told<'a> {
             last_seen: one.last_seen.to_string(),
             until: one.invite.expires_at.to_string(),
             approved_by: one.yes.iter().map(ToString::to_string).collect(),
+            approved_until: one.yes_until.map(|until| until.to_string()),
             approvers: one.invite.approvers,
         }
     }
@@ -133,6 +137,7 @@ impl List {
 
 fn row(one: &WaitingClaim) -> Vec<String> {
     let label = if one.invite.label.is_empty() { one.invite.id.to_string() } else { one.invite.label.clone() };
+    let until = one.yes_until.map(|until| format!(", until {until}")).unwrap_or_default();
     vec![
         one.claim.name.to_string(),
         one.words.to_string(),
@@ -143,8 +148,8 @@ fn row(one: &WaitingClaim) -> Vec<String> {
         one.invite.expires_at.to_string(),
         match (one.yes.len(), usize::from(one.invite.approvers)) {
             (0, _) => String::new(),
-            (yes, needs) if yes >= needs => "approved; it has not come back yet".to_owned(),
-            (yes, needs) => format!("{yes} of {needs} approve"),
+            (yes, needs) if yes >= needs => format!("approved; it has not come back yet{until}"),
+            (yes, needs) => format!("{yes} of {needs} approve{until}"),
         },
     ]
 }
@@ -236,7 +241,7 @@ impl Approve {
             Candidate::Cut(cut) => return self.list(common, session, &keys, cut, &doing).await,
         };
         confirm(self.yes, &doing, "Are these the words that the machine shows? Then it is let in.")?;
-        decide(&mut session, &keys, candidate.about(), Verdict::Approve).await.during(&doing)?;
+        approve(&mut session, &keys, claim).await.during(&doing)?;
         let (yes, needs) = (candidate.yes().iter().chain([&own]), usize::from(claim.invite.approvers));
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();
         let told = Decided {
@@ -314,7 +319,7 @@ impl Deny {
             eprintln!("{}", in_words(&one));
         }
         confirm(self.yes, &doing, "Turn this machine away?")?;
-        let decided = decide(&mut session, &keys, one.digest, Verdict::Deny).await;
+        let decided = deny(&mut session, &keys, one.digest, one.invite.expires_at).await;
         decided.during(&doing)?;
         let told = Decided {
             name: one.claim.name.to_string(),
@@ -405,7 +410,8 @@ fn in_words(one: &WaitingClaim) -> String {
         lines.push("           its invite ends within a minute".to_owned());
     }
     if let (Some(first), needs) = (one.yes.first(), one.invite.approvers) {
-        lines.push(format!("approved   by {first} and {} more, of {needs}", one.yes.len() - 1));
+        let until = one.yes_until.map(|until| format!(", until {until}")).unwrap_or_default();
+        lines.push(format!("approved   by {first} and {} more, of {needs}{until}", one.yes.len() - 1));
     }
     lines.push(format!("words      {}", one.words));
     plain(&lines.join("\n"))

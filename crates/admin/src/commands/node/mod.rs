@@ -240,7 +240,7 @@ impl Revoke {
         let doing = format!("could not revoke `{}`", self.name);
         let (mut session, keys) = common.signing_session(&doing).await?;
         let node = operate::node::find(&mut session, &self.name).await.during(&doing)?;
-        operate::node::check_revocable(&session.known, &node)
+        operate::node::check_revocable(session.head(), &node)
             .map_err(|why| Failure::refused(&doing, why.to_string()))?;
         if !common.json {
             eprintln!(

@@ -58,7 +58,7 @@ impl Replace {
         let (mut session, keys) = common.signing_session(&doing).await?;
         let node = operate::node::find(&mut session, &self.name).await.during(&doing)?;
         if node.state != Standing::Revoked {
-            operate::node::check_revocable(&session.known, &node)
+            operate::node::check_revocable(session.head(), &node)
                 .map_err(|why| Failure::refused(&doing, why.to_string()))?;
         }
         if !common.json {

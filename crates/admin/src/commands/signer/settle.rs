@@ -149,7 +149,7 @@ impl RivalTold {
 fn in_words(settling: &Settling) -> String {
     let mut lines = vec!["These signer sets claim one place:".to_owned()];
     lines.extend(settling.rivals.iter().map(rival_in_words));
-    let (quorum, names) = (&settling.set.quorum, names(&settling.set));
+    let (quorum, names) = (&settling.set.quorum, names(&settling.set.quorum));
     let (k, n) = (quorum.threshold(), quorum.signers().len());
     lines.push(format!("Signer set {} would follow them all: {names}; {k} of {n} must agree", settling.set.version));
     lines.extend(settling.left_out.iter().map(|(name, why)| format!("  without `{name}`: {why}")));
@@ -163,5 +163,5 @@ fn rival_in_words(rival: &Rival) -> String {
         || "no head of theirs is here".to_owned(),
         |head| format!("their last head is {}, of {}", head.version, head.issued_at),
     );
-    format!("  {}: {k} of {n} must agree{since}; {head}", names(&rival.set))
+    format!("  {}: {k} of {n} must agree{since}; {head}", names(&rival.set.quorum))
 }

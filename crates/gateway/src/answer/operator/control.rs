@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ground::clock;
+use identity::causes::describe;
 use identity::envelope::{Envelope, Payload as _};
 use identity::head::{BadHead, Head};
 use identity::id::{Correlation, Digest, OrgId};
@@ -17,7 +18,6 @@ use org::ledger::frontier::Frontier;
 use org::ledger::replica::carried;
 use org::ledger::step::SignerStep;
 use org::refusal::{Objection, Refusal};
-use org::state::State;
 use wire::control::{Call, ControlAnswer, Observed, RecoveryView, SignedCall, Survey};
 
 use crate::answer::operator::{files, stage, trust};
@@ -25,15 +25,9 @@ use crate::answer::{approve, recover};
 use crate::gateway::Gateway;
 use crate::write::transaction::Transaction;
 
-const ROWS_PER_PAGE: u32 = 1_000;
 const OBSERVED_PER_PAGE: usize = 2_000;
-const RELEASES_SHOWN: usize = 100;
-/// Escaping can double it, and a reply is at most four times as long.
-const PAGE_BYTES: usize = 2 << 20;
 /// So long an operator waits until the other gateways have what was decided.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
-/// With 256 gateways a bundle has a quarter of a megabyte.
-const TOLD_BUNDLES: usize = 2 << 20;
 
 /// Admits a call that a current signer signed for this very connection.
 pub(crate) async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
@@ -69,7 +63,6 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<ControlAnswer, Refu
         }
         Call::Hand { entries } => hand(gateway, entries).await,
         Call::Beyond { frontier } => gateway.writer.run(move |tx| beyond(tx, &frontier)).await,
-        Call::Entries { after } => gateway.writer.run(move |tx| entries(tx, after)).await,
         Call::Missing { digests } => gateway.writer.run(move |tx| stage::missing(tx, &digests)).await,
         Call::Stage { blobs } => gateway.writer.run(move |tx| stage::blobs(tx, &blobs)).await,
         Call::StagePart { digest, size, from, bytes } => {
@@ -89,25 +82,22 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<ControlAnswer, Refu
         Call::Map { root, from } => gateway.writer.run(move |tx| stage::read_map(tx, root, from)).await,
         Call::Blobs { digests } => gateway.writer.run(move |tx| stage::read_blobs(tx, &digests)).await,
         Call::Peers {} => Ok(peers(gateway).await),
-        Call::Bundles {} => {
-            let state = gateway.state().await;
-            Ok(ControlAnswer::Bundles { bundles: bundles(&state) })
-        }
         Call::Issuers {} => trust::issuers(gateway).await,
         Call::Spare { domain } => trust::draw(gateway, domain).await,
-        Call::Releases {} => Ok(releases(&*gateway.state().await)),
         Call::FilesMissing { digests } => files::missing(gateway, digests).await,
         Call::FilePart { digest, size, from, bytes } => files::add_part(gateway, digest, size, from, bytes).await,
         Call::FilesSweep { unused_for } => files::sweep(gateway, unused_for).await,
         Call::Reports { after } => gateway.writer.run(move |tx| stage::reports(tx, after)).await,
-        Call::Waivers {} => {
-            Ok(ControlAnswer::Waivers { waivers: gateway.state().await.open_waivers().cloned().collect() })
-        }
         Call::Waiting { after } => {
             let node = gateway.about.node.clone();
             gateway.writer.run(move |tx| approve::page(tx, &node, after)).await
         }
     }
+}
+
+/// What does not hold in its own file, if anything: every entry is read afresh, with its signatures.
+pub async fn damage(gateway: &Gateway) -> Result<Option<String>, Refusal> {
+    gateway.writer.run(|tx| Ok(tx.ledger.check().err().map(|why| describe(&why)))).await
 }
 
 async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>) -> Result<ControlAnswer, Refusal> {
@@ -154,22 +144,6 @@ async fn peers(gateway: &Gateway) -> ControlAnswer {
     ControlAnswer::Peers { peers: gateway.peers.views(&state.frontier, others) }
 }
 
-/// All bundles that the head trusts, and of the others the newest, as many as are told at once. Those that only a head
-/// beside it named are needed, too, by whoever brings the two together.
-fn bundles(state: &State) -> Vec<Envelope> {
-    let lines = state.head().map(|record| record.head.trust.as_slice()).unwrap_or_default();
-    let is_trusted = |digest: Digest| lines.iter().any(|line| line.bundle == digest && line.state.is_trusted());
-    let records = state.objects.bundles.values().map(|record| (is_trusted(record.envelope.digest()), record));
-    let mut records: Vec<_> = records.collect();
-    records.sort_by_key(|(trusted, record)| (!trusted, std::cmp::Reverse(record.body.published_at)));
-    let mut size = 0;
-    records.retain(|(trusted, record)| {
-        size += record.body.bundle_pem.len() + record.body.issuers.iter().map(|der| der.0.len()).sum::<usize>();
-        *trusted || size < TOLD_BUNDLES
-    });
-    records.into_iter().map(|(_, record)| record.envelope.clone()).collect()
-}
-
 /// What is dated in the future here was signed by a wrong clock, or this one is wrong: either way somebody must look,
 /// for a head from the future is good for too long.
 fn check_times(org: OrgId, objects: &[Envelope], now: Timestamp) -> Result<(), Refusal> {
@@ -208,31 +182,6 @@ fn observed(tx: &mut Transaction<'_>, after: Option<Digest>) -> Result<ControlAn
         nodes.insert(key, seen);
     }
     Ok(ControlAnswer::Observed { nodes, next })
-}
-
-fn releases(state: &State) -> ControlAnswer {
-    let mut records: Vec<_> = state.objects.releases.values().collect();
-    records.sort_by_key(|record| std::cmp::Reverse((record.release.number, record.release.created_at)));
-    let releases = records.into_iter().take(RELEASES_SHOWN).map(|record| record.envelope.clone()).collect();
-    ControlAnswer::Releases { releases, current: state.release().map(|record| record.envelope.digest()) }
-}
-
-fn entries(tx: &mut Transaction<'_>, after: u64) -> Result<ControlAnswer, Refusal> {
-    let rows = tx.keep(|tx| tx.ledger.entries(after, ROWS_PER_PAGE))?;
-    let full = rows.len() == usize::try_from(ROWS_PER_PAGE).unwrap_or(usize::MAX);
-    let (mut entries, mut size, mut next) = (Vec::new(), 0, None);
-    let mut cut = false;
-    for (id, envelope) in rows {
-        size += serde_json::to_string(&envelope).map_or(0, |json| json.len());
-        // A page always has one, however large.
-        if !entries.is_empty() && size > PAGE_BYTES {
-            cut = true;
-            break;
-        }
-        entries.push(envelope);
-        next = Some(id);
-    }
-    Ok(ControlAnswer::Entries { entries, next: next.filter(|_| full || cut) })
 }
 
 /// Whoever has entries that this gateway lacks hands them over: they carry their own authority, as from another gateway.

@@ -69,7 +69,7 @@ pub async fn in_force(
     let Some(published) = maps::published(session).await? else {
         return Ok(Fates::new());
     };
-    let head = session.known.head.head.version;
+    let head = session.head().version;
     let mut news = Watch::new(head, clock::now(), &published.leaves, &published.manifests, seen);
     until_settled(session, &mut news, bound, shown).await
 }

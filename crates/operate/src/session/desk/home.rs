@@ -5,7 +5,6 @@ use std::future::ready;
 use identity::id::Digest;
 use identity::text::Bytes;
 use identity::time::Timestamp;
-use org::state::State;
 use wire::control::{Call, ControlAnswer, Survey};
 
 use crate::folder::{Memory, OperatorFolder};
@@ -54,14 +53,10 @@ impl HomeDesk {
 
 impl HomeDesk {
     fn answer(&self, call: Call) -> Result<ControlAnswer, DeskError> {
-        let state: &State = &self.replica.state;
         match call {
             Call::Survey { .. } => {
                 self.survey().map(|survey| ControlAnswer::Survey(Box::new(survey))).ok_or(DeskError::NoGateway)
             }
-            Call::Bundles {} => Ok(ControlAnswer::Bundles {
-                bundles: state.objects.bundles.values().map(|it| it.envelope.clone()).collect(),
-            }),
             Call::Issuers {} => Ok(ControlAnswer::Issuers { issuers: Vec::new() }),
             Call::Map { root, from } => {
                 let leaves = if from == 0 { self.replica.ledger.map(root, 0, usize::MAX)? } else { Vec::new() };
@@ -96,9 +91,6 @@ impl HomeDesk {
             | Call::Waiting { .. }
             | Call::Reports { .. }
             | Call::Observed { .. }
-            | Call::Entries { .. }
-            | Call::Waivers {}
-            | Call::Releases {}
             | Call::Peers {} => Err(DeskError::NoGateway),
         }
     }

@@ -4,7 +4,7 @@ pub mod remote;
 pub mod home;
 
 use std::fmt::Debug;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 
 use identity::id::Digest;
@@ -57,6 +57,11 @@ pub trait Desk: Debug + Send {
     /// A gateway that serves machines, too.
     fn is_served(&self) -> bool {
         false
+    }
+
+    /// What does not hold in the gateway's own file, where it is opened here. One that serves has looked itself.
+    fn damage(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<String>, DeskError>> + Send + '_>> {
+        Box::pin(ready(Ok(None)))
     }
 
     fn ask(&mut self, call: Call) -> Answering<'_>;

@@ -6,7 +6,6 @@ pub(crate) mod unwise;
 use ground::random::NoRandomness;
 use identity::envelope::BadEnvelope;
 use identity::id::Digest;
-use identity::principal::NodeName;
 use org::ledger::draft::NotDrafted;
 use trust::TrustError;
 use unwise::Unwise;
@@ -46,8 +45,6 @@ pub enum OperateError {
     NoSuch { what: &'static str, name: String },
     #[error("the gateway's word about the {what} `{name}` is not what was signed: nothing was done")]
     NotAsTold { what: &'static str, name: String },
-    #[error("what the ledger says of members is not what was published, and nothing was signed:{}", lines(.0))]
-    Distrusted(Vec<Distrust>),
     #[error(transparent)]
     NotDrafted(#[from] NotDrafted),
     #[error("the gateway said that it took the change, but its ledger does not show it")]
@@ -71,23 +68,6 @@ pub enum OperateError {
 /// What is said to be somebody's is definite already.
 fn with_article(what: &str) -> String {
     if what.starts_with("its ") { what.to_owned() } else { format!("the {what}") }
-}
-
-/// Why what the ledger says of a name is not published.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Distrust {
-    #[error(
-        "`{name}` was published with the node key {published}, which was never revoked; now the ledger, folded here, has \
-         the node key {shown} ({key}) under that name"
-    )]
-    OtherKey { name: NodeName, published: Digest, shown: Digest, key: String },
-    #[error("by the ledger, folded here, two live node keys have the name `{name}`: {first} and {second}")]
-    TwoKeys { name: NodeName, first: String, second: String },
-    #[error(
-        "`{name}` was published with the node key {published}, which was neither revoked nor left by its own word; now it \
-         is not a member by the ledger. If it really is gone, say so: --without {name}"
-    )]
-    Vanished { name: NodeName, published: Digest },
 }
 
 impl OperateError {

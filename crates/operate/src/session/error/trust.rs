@@ -64,7 +64,7 @@ pub enum TrustError {
     NotNow { root: Fingerprint, from: Timestamp, until: Timestamp },
     #[error("version {0} has just these outside roots")]
     SameOutside(u64),
-    #[error("the head trusts what the gateway does not have, the trust bundle {}", quoted(.0))]
+    #[error("the head trusts what has not come here, the trust bundle {}", quoted(.0))]
     BundleMissing(Vec<String>),
 }
 

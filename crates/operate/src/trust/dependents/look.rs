@@ -33,7 +33,7 @@ pub async fn scene(session: &mut Session, domain: Domain) -> Result<Scene> {
         waits = machines.into_iter().map(|it| (it.claim.name, it.invite.root.unwrap_or(founders))).collect();
     }
     let issued = issued(&issuers::told(session).await?, domain);
-    let now_so = Head { trust: session.lines(), ..session.known.head.head.clone() };
+    let now_so = Head { trust: session.lines(), ..session.head().clone() };
     Ok(Scene { domain, head: now_so, held, members, invites, waiting: waits, issued, alone, now })
 }
 

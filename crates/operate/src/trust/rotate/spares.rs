@@ -52,7 +52,7 @@ impl SpareKeys {
         mut desk_of: impl AsyncFnMut(&Session, &Mandate) -> Option<Box<dyn Desk>>,
     ) -> Result<Self> {
         let told = issuers::told(session).await?;
-        let (head, now) = (&session.known.head.head, clock::now());
+        let (head, now) = (session.head(), clock::now());
         if let Some(name) = without.iter().find(|name| head.active_mandate(name, now).is_none()) {
             return Err(TrustError::NoGateway(name.clone()).into());
         }
@@ -82,12 +82,12 @@ impl SpareKeys {
         let mut drawn = Vec::new();
         if !self.without.contains(&own) {
             let answer = session.ask(Call::Spare { domain }).await;
-            let since = answer.and_then(|answer| take_spare(&session.known, &own, answer, &mut self.told));
+            let since = answer.and_then(|answer| take_spare(session, &own, answer, &mut self.told));
             drawn.push(spare(own, since)?);
         }
         for (name, desk) in &mut self.reached {
             let answer = desk.ask(Call::Spare { domain }).await.map_err(OperateError::from);
-            let since = answer.and_then(|answer| take_spare(&session.known, name, answer, &mut self.told));
+            let since = answer.and_then(|answer| take_spare(session, name, answer, &mut self.told));
             drawn.push(spare(name.clone(), since)?);
         }
         let now = clock::now();

@@ -1,6 +1,7 @@
 //! A hostile world: the ledger's rules held against thieves, by scripted scenes and by random histories.
 
 pub(crate) mod world;
+pub(crate) mod drafting;
 mod replicas;
 mod scenes_signers;
 mod scenes_freezes;

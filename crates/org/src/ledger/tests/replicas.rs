@@ -10,12 +10,13 @@ use identity::time::Timestamp;
 
 use super::world::{Org, Sent, day, key, node, voice};
 use crate::founding::Founding;
-use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::draft::Draft;
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::fold::{State, Why};
 use crate::ledger::judge::{Fact, Facts, MapPlace, Member, NotMember, Shown, judge};
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, InForce, Signers};
+use crate::ledger::tests::drafting::{Wish, draft};
 
 /// A replica with the bytes of its entries, as a store keeps them beside it: what it hands on is what it was given.
 #[derive(Debug, Clone)]

@@ -4,8 +4,11 @@ use identity::bundle::Domain;
 use identity::head::{Recorded, TrustLine, TrustState};
 use identity::id::Digest;
 
-use crate::ledger::draft::{Wish, draft};
+use crate::ledger::fold::Leaves;
 use crate::ledger::judge::{Member, NotMember};
+use crate::ledger::onward::Recent;
+use crate::ledger::replica::Replica;
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, give, head_of, hear, hear_all, publish, shows_leaf, tell,
 };
@@ -59,6 +62,27 @@ fn a_head_whose_map_is_lost_is_not_named_among_the_recent() {
     assert_eq!(org.body(&three).recent, [org.first.digest()]);
     assert_eq!(shows_leaf(&home, &two, "beta", 2), Err(NotMember::TooOld));
     assert_eq!(shows_leaf(&home, &org.first, "alpha", 2), Ok(Member::Listed));
+}
+
+#[test]
+fn no_head_is_named_that_is_too_old_or_shows_a_key_under_a_name_that_it_has_no_longer() {
+    let org = Org::new(1, &["ann"]);
+    let mut home = org.replica();
+    let two = org.forged(&org.first, &["ann"], |head, leaves| {
+        head.version = 2;
+        leaves.insert(node("beta"), leaf("beta", "k1"));
+    });
+    hear(&mut home, &two, 1);
+    let sets = home.ground(day(1)).unwrap().sets;
+    let may_name = |home: &Replica, name: &str, at| {
+        let lists = Leaves::from([(node(name), leaf(name, "k1"))]);
+        Recent::of(home, &sets, day(at), &lists).may_name(home.heads.held(&two.digest()).unwrap())
+    };
+    assert_eq!(may_name(&home, "beta", 2), Some(true));
+    assert_eq!(may_name(&home, "gamma", 2), Some(false), "the key has another name by then");
+    assert_eq!(may_name(&home, "beta", 99), Some(false), "its time is over");
+    home.maps.remove(&org.body(&two).members.unwrap());
+    assert_eq!(may_name(&home, "gamma", 2), None, "nobody guesses what a map says that is not here");
 }
 
 #[test]

@@ -4,11 +4,12 @@ use identity::envelope::Envelope;
 use identity::id::{Correlation, Digest};
 
 use crate::ledger::counts::NotCounted;
-use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::draft::Draft;
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::{Facts, MapPlace, Member, NotMember, Shown, Unseen, judge};
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{
     Peer, admission, admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, install, publish,
     shows_leaf, state, tell, why, write,

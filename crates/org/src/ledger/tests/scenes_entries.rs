@@ -2,10 +2,10 @@
 
 use crate::invite::Invite;
 use crate::ledger::counts::NotCounted;
-use crate::ledger::draft::{Wish, draft};
 use crate::ledger::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{
     admission, admit, assert_holds, assert_nobody, assert_waits, give, hear, hear_all, install, last, publish,
     shows_leaf, state, tell, under, why, write,
@@ -347,7 +347,7 @@ fn a_no_outranks_a_yes_wherever_it_comes_from() {
     let asks =
         crate::invite::Invite { approval: Approval::Human, ..super::world::invite("i", &["x", "y"], &[("g1", 9)], 50) };
     let invite = org.seal(&asks, &["ann"]);
-    let decided = |about, verdict, by: &str| org.seal(&Decision { about, verdict }, &[by]);
+    let decided = |about, verdict, by: &str| org.seal(&Decision { about, verdict, until: Some(day(40)) }, &[by]);
     let claim = org.claim(("k1", "x"), &invite, None);
     let approved = |by| Action::NodeAdmit {
         claim: claim.clone(),

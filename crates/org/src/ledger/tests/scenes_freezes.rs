@@ -1,6 +1,6 @@
 //! Scenes of rivals that come late, and of ways out of a freeze.
 
-use crate::ledger::draft::Wish;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::replicas::{Store, frozen, give, head_of, hear, in_force, install, publish, state, tell};
 use crate::ledger::tests::scenes_signers::raced;
 use crate::ledger::tests::world::{DELAY, Org, signed};

@@ -4,8 +4,9 @@ use identity::bundle::Domain;
 use identity::head::{Head, Revocations, TrustLine, TrustState};
 use identity::id::Digest;
 
-use crate::ledger::draft::{Fate, Wish, draft};
+use crate::ledger::draft::Fate;
 use crate::ledger::judge::NotMember;
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{
     admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, hear_all, in_force, install, publish,
     shows_leaf, state, tell, why,

@@ -4,11 +4,11 @@ use identity::id::InviteId;
 use identity::key::Sign as _;
 
 use crate::invite::{Invite, InviteKind};
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
 use crate::ledger::judge::{Member, NotMember};
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::replicas::{admit, assert_holds, assert_waits, hear, publish, shows_leaf, tell, write};
-use crate::ledger::tests::world::{FRESH, Org, day, invite, key, machine, node};
+use crate::ledger::tests::world::{FRESH, Org, day, invite, key, machine};
 
 fn revoking(name: &str) -> Wish {
     Wish { revoke_keys: vec![key(name)], ..Wish::default() }
@@ -124,8 +124,10 @@ fn a_line_is_not_dropped_while_a_recent_head_still_lists_the_key() {
 fn whoever_loses_its_last_leaf_gets_a_line_and_cannot_show_itself_by_an_older_map() {
     let org = Org::new(1, &["ann"]);
     let mut home = org.replica();
-    let drops = Wish { drop: vec![node("alpha")], ..Wish::default() };
-    publish(&org, &mut home, (1, &["ann"]), &drops);
+    let invite = org.invite("i", &["alpha"], &[("g1", 1)], (50, &["ann"]));
+    let instead = admit(&org, &mut home, ("g1", 1), ("k1", "alpha"), &invite);
+    publish(&org, &mut home, (1, &["ann"]), &Wish { list: vec![instead.digest], ..Wish::default() });
+    assert_holds(&home, "alpha", "k1", 1);
     assert_eq!(shows_leaf(&home, &org.first, "alpha", 1), Err(NotMember::Revoked));
 }
 

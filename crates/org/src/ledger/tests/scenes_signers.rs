@@ -3,9 +3,10 @@
 use identity::envelope::Envelope;
 use identity::signers::SignerSet;
 
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
 use crate::ledger::signers::Stance;
+use crate::ledger::step::SignerStep;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::replicas::{
     Store, assert_holds, assert_nobody, frozen, give, head_of, hear, hear_all, in_force, install, publish, state, tell,
 };
@@ -308,7 +309,7 @@ fn a_frozen_replica_signs_nothing_and_believes_no_new_head() {
     let eager = org.forged(&org.first, &["ann", "bob"], |head, _| head.version = 2);
     hear(&mut home, &eager, 12);
     assert!(home.state(day(12)).is_err());
-    assert!(crate::ledger::draft::draft(&home, day(12), &Wish::default()).is_err());
+    assert!(crate::ledger::tests::drafting::draft(&home, day(12), &Wish::default()).is_err());
 }
 
 #[test]
@@ -374,6 +375,20 @@ fn a_step_needs_the_threshold_of_the_set_that_it_follows_or_the_recovery_keys_an
     assert_eq!(in_force(&home, 1).set, two);
     let again = org.succession(&two, &two, head, &["ann", "eve"]);
     assert_eq!(stance(&home, &again), Stance::NotTaken);
+}
+
+#[test]
+fn whose_signatures_a_step_lacks_is_told_of_one_that_would_be_taken_once_it_has_them() {
+    let org = Org::new(2, &["ann", "bob", "cat"]);
+    let (mut home, head, two) = (org.replica(), org.first.digest(), org.later(2, 2, &["ann", "eve"]));
+    let asks = |home: &Store, step: Envelope| home.asks(&SignerStep::read(home.org, &step).unwrap(), day(2));
+    assert_eq!(asks(&home, org.succession(&org.set(), &two, head, &[])), Some(vec![org.set().quorum]));
+    let recovery = org.recovery(&org.set(), &two, head, &[]);
+    assert_eq!(asks(&home, recovery), Some(vec![home.basis.recovery.clone()]));
+    tell(&mut home, &org.succession(&org.set(), &two, head, &["ann", "bob"]), 1);
+    let (late, again) = (org.later(2, 1, &["cat"]), org.later(3, 2, &["ann", "bob"]));
+    assert_eq!(asks(&home, org.succession(&org.set(), &late, head, &[])), None, "of the set before");
+    assert_eq!(asks(&home, org.succession(&two, &again, head, &[])), None, "the key of `bob` never returns");
 }
 
 #[test]

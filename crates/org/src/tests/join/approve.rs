@@ -9,13 +9,15 @@ use crate::enroll::{Attempt, EnrollOutcome, consider};
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::approve::{Decision, Verdict as Said, Waiver};
 use crate::invite::{Approval, InviteKind};
-use crate::ledger::draft::Wish;
+use crate::ledger::counts::NotCounted;
 use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
-use crate::ledger::tests::world::{Org, claim, day, invite, node};
+use crate::ledger::tests::drafting::Wish;
+use crate::ledger::tests::world::{FRESH, Org, claim, day, invite, node};
 use crate::refusal::Refusal;
 use crate::state::Standing;
+use crate::state::accept::NotAccepted;
 use crate::tests::world::{HERE, Site, Turned, invite_id};
 
 const BOTH: [&str; 2] = ["ann", "ben"];
@@ -35,7 +37,7 @@ fn asks(org: &Org, site: &Site, key: &str) -> Envelope {
 }
 
 fn word(org: &Org, about: Digest, verdict: Said, by: &[&str]) -> Envelope {
-    org.seal(&Decision { about, verdict }, by)
+    org.seal(&Decision { about, verdict, until: Some(day(15)) }, by)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -148,6 +150,69 @@ fn an_admission_without_its_yes_waits_for_everybody() {
     let good = yes("k1", "ben");
     force(&org, &mut site, "k1", Some(good));
     assert_eq!(site.standing("k1"), Some(Standing::Issued));
+}
+
+#[test]
+fn a_yes_is_over_when_it_says_so_for_a_gateway_by_its_clock_and_for_everybody_by_the_head() {
+    let (org, mut site) = invited(1, 1);
+    let about = asks(&org, &site, "k1").digest();
+    let said = |verdict, until| org.seal(&Decision { about, verdict, until }, &["ann"]);
+    let at = |site: &Site, on| {
+        let body = claim("k1", "web", ClaimAuthority::Invite(invite_id("i")));
+        ask_at(site, &body, about, day(on))
+    };
+    let (endless, week) = (said(Said::Approve, None), said(Said::Approve, Some(day(7))));
+    site.told(&endless, 1);
+    assert_eq!(at(&site, 1), Ok(Found::Wait), "one without an end is none");
+    assert_eq!(site.state.check_taken(&endless), Err(NotAccepted::NotCounted(NotCounted::NoEnd)));
+    site.told(&week, 1);
+    assert_eq!((at(&site, 6), at(&site, 7)), (Ok(Found::Admit), Ok(Found::Wait)));
+    // Later somebody says yes anew: the word that is over is in nobody's way.
+    let mut again = site.clone();
+    again.told(&said(Said::Approve, Some(day(9))), 8);
+    assert_eq!(at(&again, 8), Ok(Found::Admit));
+    // Who was let in meanwhile stays with the next head; by one whose maker did not hear of it in time it waits.
+    let mut unheard = site.clone();
+    force(&org, &mut site, "k1", Some(week.clone()));
+    assert_eq!(site.standing("k1"), Some(Standing::Issued));
+    let mut listed = site.clone();
+    listed.publish(&org, (8, &["ann"]), &Wish::default());
+    assert_eq!(listed.standing("k1"), Some(Standing::Issued));
+    let head = unheard.publish(&org, (8, &["ann"]), &Wish::default());
+    site.hear(&head, 8);
+    assert_eq!(site.why("k1"), Some(Why::Judged(NotMember::ApprovalOver { until: day(7) })));
+    let over = Err(NotAccepted::NotCounted(NotCounted::Over { until: day(7) }));
+    assert_eq!(site.state.check_taken(&week), over);
+}
+
+#[test]
+fn a_no_ends_too_and_not_before_the_invite_can_let_nobody_in() {
+    let (org, mut site) = invited(1, 1);
+    let about = asks(&org, &site, "k1").digest();
+    let no = |until| org.seal(&Decision { about, verdict: Said::Deny, until }, &["ben"]);
+    site.told(&no(None), 1);
+    assert_eq!(ask(&org, &site, "k1"), Ok(Found::Wait), "one without an end is none");
+    site.told(&no(Some(day(3))), 1);
+    assert_eq!(ask(&org, &site, "k1"), Err(Refusal::Denied));
+    site.publish(&org, (3, &["ann"]), &Wish::default());
+    assert_eq!(ask(&org, &site, "k1"), Ok(Found::Wait));
+    let invite = site.invite("i").invite.clone();
+    let said = Decision::no(about, invite.expires_at, Seconds::DAY.times(FRESH));
+    assert!(said.until.unwrap() > invite.expires_at + Seconds::DAY.times(FRESH));
+}
+
+#[test]
+fn whoever_says_yes_on_one_day_says_the_same_and_no_longer_than_the_invite() {
+    let (org, site) = invited(1, 2);
+    let (about, invite) = (asks(&org, &site, "k1").digest(), site.invite("i").invite.clone());
+    let yes = |now| Decision::yes(about, &invite, now);
+    let (morning, night) = (day(1), day(1) + Seconds::HOUR.times(15));
+    assert_eq!(yes(morning), yes(night));
+    assert_ne!(yes(morning), yes(day(2)));
+    assert_eq!(yes(day(19)).until, Some(invite.expires_at));
+    assert!(yes(morning).is_yes_to(about, night), "another signs it, too");
+    let far = Decision { until: Some(day(1000)), ..yes(morning) };
+    assert!(!far.is_yes_to(about, morning), "nobody signs what lasts longer than a tool would say");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::enroll::{Attempt, EnrollOutcome, check_name_is_free, consider};
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::approve::{Decision, Verdict as Word};
 use crate::invite::{Invite, Right, Uses};
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{Org, claim, day, invite, key, node, voice};
 use crate::refusal::{Ceiling, Refusal};
 use crate::tests::world::{HERE, Site, invite_id, invited};
@@ -244,7 +244,7 @@ fn signers_authority_is_not_for_joiners() {
 fn a_no_counts_also_where_nobody_need_say_yes() {
     let (org, mut site) = asked(|_| {});
     let signed = org.claim(("k1", "web"), &site.invite("i").envelope, None);
-    let no = Decision { about: signed.digest(), verdict: Word::Deny };
+    let no = Decision { about: signed.digest(), verdict: Word::Deny, until: Some(day(9)) };
     site.told(&org.seal(&no, &["ann"]), 1);
     let denied = site.ask((HERE, 1), &claims("k1", "i", "web"), signed.digest()).map(drop);
     assert_eq!(denied, Err(Refusal::Denied));

@@ -5,8 +5,8 @@ use identity::key::Sign as _;
 use identity::signers::{Quorum, Signer, SignerSet};
 use identity::verifier::BelievedSvid;
 
-use crate::ledger::draft::Wish;
 use crate::ledger::judge::NotMember;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{Org, Sent, day, ed, invite, key, leaf, machine, node};
 use crate::member::Member;
 use crate::refusal::Refusal;
@@ -62,7 +62,14 @@ fn a_revoked_machine_is_no_member_and_neither_is_one_that_left_or_waits() {
     assert_eq!(recognized(&site, "k2", "web-2"), Err(Refusal::KeyLeft));
     let (org, mut site) = settled();
     let id = crate::tests::world::invite_id("i");
-    site.publish(&org, (1, &["ann"]), &Wish { revoke_invites: vec![id], drop: vec![node("web-1")], ..Wish::default() });
+    // By a head whose maker had heard of one of them.
+    let like = Sent { envelope: site.state.head().unwrap().envelope.clone(), map: site.state.leaves().cloned() };
+    let sent = org.forged(&like, &["ann"], |head, leaves| {
+        head.version += 1;
+        head.revocations.invites.insert(id);
+        leaves.insert(node("web-2"), leaf("web-2", "k2"));
+    });
+    site.hear(&sent, 1);
     assert_eq!(recognized(&site, "k1", "web-1"), Err(Refusal::Waiting));
     assert_eq!(recognized(&site, "k2", "web-2"), Ok(()), "it has a leaf");
 }

@@ -13,10 +13,10 @@ use identity::key::PublicKey;
 
 use crate::enroll::{EnrollOutcome, check_name_is_free};
 use crate::invite::admission::ClaimAuthority;
-use crate::ledger::draft::Wish;
 use crate::ledger::entry::Action;
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::world::{Org, Sent, claim, invite, key, voice};
 use crate::refusal::Refusal;
 use crate::state::take::NotTaken;

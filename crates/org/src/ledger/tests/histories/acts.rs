@@ -9,12 +9,13 @@ use identity::signers::{SignerSet, Word};
 use super::{Act, Dice, History, Theft, What, names, short};
 use crate::invite::{Invite, Uses};
 use crate::ledger::counts::counts;
-use crate::ledger::draft::{Draft, Wish, draft};
+use crate::ledger::draft::Draft;
 use crate::ledger::entry::Action;
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::State;
 use crate::ledger::ground::Ground;
 use crate::ledger::signers::Signers;
+use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{Store, admission, last, under};
 use crate::ledger::tests::world::{Sent, day, mandate, node, signed, voice};
 
@@ -206,12 +207,6 @@ impl History {
                 self.voices.insert(gateway);
                 (Wish { close: vec![voice(gateway)], ..Wish::default() }, format!(", closing {gateway}"))
             }
-            9 => match dice.choose(&members) {
-                Some((name, _)) => {
-                    (Wish { drop: vec![name.clone()], ..Wish::default() }, format!(", dropping `{name}`"))
-                }
-                None => Default::default(),
-            },
             10 | 11 => {
                 let free = |it: &crate::ledger::fold::Waiting| {
                     it.claims.as_ref().is_some_and(|(name, _)| !state.members.contains_key(name))

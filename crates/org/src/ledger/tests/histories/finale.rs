@@ -1,7 +1,7 @@
 //! The end of a history: everybody hears everything, and the operators' next head is taken by all.
 
 use super::{History, Theft};
-use crate::ledger::draft::Wish;
+use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::replicas::{hear, hear_all, holdings};
 use crate::ledger::tests::world::{DELAY, day};
 
