@@ -51,7 +51,7 @@ const FIELD_WORDS: [(&str, &str); 71] = [
     ("member/agent/errand.rs", "control socket"),
     ("member/agent/hear.rs", "reconciliation loop"),
     ("member/apply/probe.rs", "health check"),
-    ("member/apply/trial.rs", "commit-confirm"),
+    ("member/apply/trial/mod.rs", "commit-confirm"),
     ("member/store/scope.rs", "data directory"),
     ("gateway/limit/halt.rs", "fencing"),
     ("gateway/limit/limits.rs", "rate limit"),
