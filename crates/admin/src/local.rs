@@ -4,6 +4,7 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 
 use gateway::answer::operator::control;
+use gateway::answer::operator::inbox::Asker;
 use gateway::gateway::Gateway;
 use ground::clock;
 use operate::session::desk::home::HomeDesk;
@@ -53,7 +54,7 @@ impl Desk for AnyDesk {
 
     fn ask(&mut self, call: Call) -> Answering<'_> {
         match self {
-            Self::Local(gateway) => Box::pin(async move { Ok(control::answer(gateway, call).await?) }),
+            Self::Local(gateway) => Box::pin(async move { Ok(control::answer(gateway, call, Asker::Here).await?) }),
             Self::Remote(desk) => desk.ask(call),
             Self::Home(desk) => desk.ask(call),
         }

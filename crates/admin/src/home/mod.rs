@@ -24,6 +24,7 @@ use operate::key::{self, SignerKeys};
 use operate::replica::roll::Roll;
 use operate::session::Session;
 use operate::session::desk::remote::RemoteDesk;
+use operate::session::inbox;
 use operate::session::timely::Reliance;
 use operate::trust::versions;
 use terminal::failure::{Exit, Failure};
@@ -60,7 +61,7 @@ pub struct Common {
     /// Read the passphrase from a file instead of asking
     #[arg(long, global = true, value_name = "FILE", env = "FREEHOLD_PASSPHRASE_FILE")]
     pub passphrase_file: Option<PathBuf>,
-    /// Where to leave what other operators must sign, too [default: a new file here]
+    /// Where to leave what other operators must sign, too [default: a new file in the operator's folder]
     #[arg(long, global = true, value_name = "FILE")]
     pub pending: Option<PathBuf>,
     /// Sign although this machine's clock seems wrong; only if you looked at it
@@ -275,6 +276,10 @@ impl Common {
         session.teller = if self.json { |_| {} } else { tell_roll };
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
+        // Whoever reads JSON asks `status`; there it is counted.
+        if !self.json {
+            tell_of_inbox(&mut session).await;
+        }
         if let Some(trouble) = &session.copy_trouble {
             eprintln!("COPY: this home's own copy of the ledger could not be brought up to date: {trouble}");
         }
@@ -432,6 +437,15 @@ const BEHIND: &str = "keep the gateway's folder for evidence. Is there a newer c
 fn tell_roll(roll: &Roll) {
     for line in roll.in_words() {
         eprintln!("{line}");
+    }
+}
+
+/// What waits for whoever sits here is told once, whatever they came for. A gateway that cannot tell holds nothing up.
+async fn tell_of_inbox(session: &mut Session) {
+    for it in inbox::news(session).await.unwrap_or_default() {
+        let left_by = it.left_by.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let (what, short) = (it.needs.last().map_or("", |need| &need.what), it.pending.short());
+        eprintln!("SIGN: {what}, left by {left_by}, waits for your signature: freehold sign {short}");
     }
 }
 

@@ -263,15 +263,15 @@ impl Conversation {
             return Err(Refusal::WeakKeyExchange);
         }
         let admitted = async { control::admit(&self.gateway, &http::parse(body)?, &self.exporter).await };
-        let call = match admitted.await {
-            Ok(call) => call,
+        let (call, asker) = match admitted.await {
+            Ok(admitted) => admitted,
             // Only a bad signature counts: no noise at an operator's address keeps a revocation out.
             Err(refusal) => {
                 drop(self.gateway.callers.limits.attempt(Asker::at(self.source), clock::now())?);
                 return Err(refusal);
             }
         };
-        Ok(http::reply(&control::answer(&self.gateway, call).await?))
+        Ok(http::reply(&control::answer(&self.gateway, call, asker).await?))
     }
 
     /// Enrolls, and if a person must look first, waits for that person as long as the joiner wishes. Whoever waits has not

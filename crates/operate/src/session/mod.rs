@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub mod reports;
 pub(crate) mod bundles;
 pub mod maps;
+pub mod inbox;
 pub(crate) mod stage;
 pub(crate) mod fold;
 pub mod lines;
