@@ -92,6 +92,11 @@ impl OperatorFolder {
         Self { folder: home.join(org.as_str()).join("operator") }
     }
 
+    /// What an observer knows and remembers: no key lies there.
+    pub fn of_observer(home: &Path, org: &OrgName) -> Self {
+        Self { folder: home.join(org.as_str()).join("observer") }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
