@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use identity::time::Timestamp;
+use operate::folder::OperatorFolder;
 use operate::pending::{Need, Pending};
 use operate::replica::roll::Roll;
 use operate::session::{Made, OperateError, Session};
@@ -16,7 +17,14 @@ use crate::home::{Common, During};
 /// What a command left behind for the others.
 #[derive(Debug, Serialize)]
 pub struct Waiting {
+    /// What it is called by at the gateway, and its first digits.
+    pub digest: String,
     pub file: String,
+    /// The gateway in whose inbox it lies.
+    pub inbox: Option<String>,
+    /// Why it lies in none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_in_inbox: Option<String>,
     pub needs: Vec<NeedTold>,
 }
 
@@ -156,7 +164,13 @@ fn leave_as(
     let Some(pending) = pending else {
         return Ok(None);
     };
-    let file = file.unwrap_or_else(|| PathBuf::from(pending.file_name()));
+    let file = if let Some(file) = file {
+        file
+    } else {
+        let folder = OperatorFolder::at(&common.home(), &known.founding.record.name).pending();
+        ground::file::make_private_folder(&folder).during(doing)?;
+        folder.join(pending.file_name())
+    };
     if file.exists() {
         return Err(Failure::failed(doing, format!("`{}` is there already", file.display()))
             .hint("move it away, or choose another name: --pending FILE"));
@@ -164,7 +178,18 @@ fn leave_as(
     pending.save(&file).during(doing)?;
     let needs = pending.needs(known).during(doing)?;
     common.unfinished.note();
-    Ok(Some(Waiting { file: file.display().to_string(), needs: needs.iter().map(NeedTold::from).collect() }))
+    let (inbox, not_in_inbox) = match &pending.inbox {
+        Some(Ok(gateway)) => (Some(gateway.to_string()), None),
+        Some(Err(why)) => (None, Some(why.clone())),
+        None => (None, None),
+    };
+    Ok(Some(Waiting {
+        digest: pending.digest().to_string(),
+        file: file.display().to_string(),
+        inbox,
+        not_in_inbox,
+        needs: needs.iter().map(NeedTold::from).collect(),
+    }))
 }
 
 impl Waiting {
@@ -172,6 +197,14 @@ impl Waiting {
     pub fn in_words(&self) -> String {
         let mut lines = vec!["Not done yet: other operators must sign it, too.".to_owned()];
         lines.extend(self.needs.iter().map(NeedTold::in_words));
+        if let Some(gateway) = &self.inbox {
+            let short: String = self.digest.chars().take(8).collect();
+            lines.push(format!("It lies in the inbox of `{gateway}`; each runs: freehold sign {short}"));
+            lines.push("Whoever is the last delivers it with that. Or by hand:".to_owned());
+        }
+        if let Some(why) = &self.not_in_inbox {
+            lines.push(format!("It does not lie in the gateway's inbox: {why}"));
+        }
         lines.push(format!("Give them `{0}`; each runs: freehold sign {0}", self.file));
         lines.push(format!("Whoever is the last delivers it: freehold send {}", self.file));
         lines.join("\n")

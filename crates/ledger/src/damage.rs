@@ -63,6 +63,7 @@ pub enum Damage {
 pub enum Part {
     Entry(i64),
     Claim,
+    Inbox,
     Mark(&'static str),
     /// Of this principal.
     Issuance(String),
@@ -73,6 +74,7 @@ impl fmt::Display for Part {
         match self {
             Self::Entry(id) => write!(f, "entry {id}"),
             Self::Claim => f.write_str("a claim"),
+            Self::Inbox => f.write_str("what waits for signatures"),
             Self::Mark(name) => write!(f, "the mark `{name}`"),
             Self::Issuance(key) => write!(f, "the issuance of `{key}`"),
         }

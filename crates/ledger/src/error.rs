@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::damage::Damage;
 
 /// The version of the tables that this program writes.
-pub const CURRENT: u32 = 7;
+pub const CURRENT: u32 = 8;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {

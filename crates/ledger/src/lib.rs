@@ -18,6 +18,6 @@ pub mod marks;
 pub(crate) mod sights;
 pub mod published;
 pub(crate) mod maps;
-pub mod claims;
+pub mod waiting;
 pub(crate) mod reuse;
 pub(crate) mod exchange;

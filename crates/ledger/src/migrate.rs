@@ -67,7 +67,17 @@ const FIRST: &str = "
 type Step = fn(&Connection) -> Result<(), LedgerError>;
 
 /// The step at place N leads from version `OLDEST` + N to the next. New ones are added at the end; none is ever changed.
-const STEPS: [Step; 0] = [];
+const STEPS: [Step; 1] = [add_inbox];
+
+/// What waits for more signatures.
+fn add_inbox(db: &Connection) -> Result<(), LedgerError> {
+    Ok(db.execute_batch(
+        "CREATE TABLE inbox (
+             number INTEGER PRIMARY KEY AUTOINCREMENT, digest TEXT NOT NULL, signer TEXT NOT NULL, at INTEGER NOT NULL,
+             until INTEGER NOT NULL, objects TEXT NOT NULL, UNIQUE (digest, signer)
+         ) STRICT;",
+    )?)
+}
 
 /// The first version that was released. Older ones had another kind of entry.
 const OLDEST: u32 = 7;
@@ -177,6 +187,24 @@ mod tests {
         let (folder, path) = file(CURRENT);
         bring_up(&Connection::open(&path).unwrap(), &path).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left to do");
+    }
+
+    #[test]
+    fn a_file_of_the_first_release_gets_the_inbox_and_a_copy_stays_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        let db = Connection::open(&path).unwrap();
+        in_one(&db, OLDEST, |db| Ok(db.execute_batch(FIRST)?)).unwrap();
+        db.execute("INSERT INTO meta VALUES ('note', 'kept')", []).unwrap();
+        bring_up(&db, &path).unwrap();
+        assert_eq!(number(&db, "PRAGMA user_version"), i64::from(CURRENT));
+        assert_eq!(number(&db, "SELECT count(*) FROM inbox"), 0);
+        assert_eq!(number(&db, "SELECT count(*) FROM meta"), 1);
+        let copy = Connection::open(folder.path().join("ledger.db.v7.bak")).unwrap();
+        assert_eq!(number(&copy, "PRAGMA user_version"), i64::from(OLDEST));
+        assert_eq!(number(&copy, "SELECT count(*) FROM meta"), 1);
+        bring_up(&db, &path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left to do");
     }
 
     #[test]

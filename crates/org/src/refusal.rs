@@ -42,6 +42,8 @@ pub enum Refusal {
     Denied,
     #[error("too many machines wait for an operator's approval")]
     TooManyWaiting,
+    #[error("your {most} places in the gateway's inbox are taken, or too large together")]
+    InboxFull { most: u64 },
     #[error("the invite does not give the {what} `{value}`")]
     BeyondCeiling { what: Ceiling, value: String },
     #[error("the name `{name}` belongs to another machine")]
@@ -211,6 +213,9 @@ impl Refusal {
                 "ask an operator why; this machine's keys are wiped, and it can ask again with a code that is still good",
             ),
             Self::TooManyWaiting => Some("an operator decides about those: freehold node waiting"),
+            Self::InboxFull { .. } => {
+                Some("look at what waits, and drop what nobody needs: freehold sign --drop DIGITS")
+            }
             Self::NameUnlisted { .. } => Some(
                 "ask an operator for an invite that names it: freehold invite create --name NAME; or choose another name",
             ),
@@ -311,6 +316,7 @@ impl Refusal {
             | Self::LedgerBehind
             | Self::Restored
             | Self::LedgerRefuses { .. }
+            | Self::InboxFull { .. }
             | Self::NotFound { .. }
             | Self::Failed { .. } => false,
         }

@@ -118,6 +118,11 @@ impl Failure {
         Self { exit: Exit::Refused, ..Self::usage(doing, why) }
     }
 
+    /// What went wrong, in one line.
+    pub fn why(&self) -> String {
+        self.causes.join(": ")
+    }
+
     /// It is not refused for ever: other operators must sign first.
     #[must_use]
     pub const fn waits_for_signatures(mut self) -> Self {

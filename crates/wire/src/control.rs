@@ -139,6 +139,25 @@ pub enum Call {
     Waiting {
         after: Option<Digest>,
     },
+    /// Leaves what waits for more signatures for the other signers, in place of what this signer left of the same. It has
+    /// no power here.
+    Leave {
+        objects: Vec<Envelope>,
+    },
+    /// A page of what signers left, after the one with this number.
+    Inbox {
+        after: u64,
+    },
+    /// Takes back what this signer left.
+    Withdraw {
+        digest: Digest,
+    },
+}
+
+/// What something that waits for signatures is called by, whoever has signed: it covers every object in it.
+pub fn waiting_digest(objects: &[Envelope]) -> Digest {
+    let digests: Vec<[u8; 32]> = objects.iter().map(|object| object.digest().0).collect();
+    Digest::of(&digests.concat())
 }
 
 /// As many digests, and about as many bytes, go into one call or answer.
@@ -210,6 +229,22 @@ pub enum ControlAnswer {
         waiting: Vec<WaitingView>,
         next: Option<Digest>,
     },
+    /// Nothing of what was left had any effect.
+    Left {},
+    Inbox {
+        left: Vec<LeftView>,
+        next: Option<u64>,
+    },
+}
+
+/// What one signer left for the others. Only its dates are the gateway's word; whose signatures hold, the asker looks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftView {
+    pub objects: Vec<Envelope>,
+    pub by: PublicKey,
+    pub at: Timestamp,
+    pub until: Timestamp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! The words between two gateways. Entries carry their own authority; the rest is only observed.
+//! The words between two replicas: gateways, and whoever observes. Entries carry their own authority; the rest is only observed.
 
 use identity::envelope::Envelope;
 use identity::id::Digest;
@@ -11,6 +11,7 @@ use org::ledger::frontier::Frontier;
 use serde::{Deserialize, Serialize};
 
 use crate::control::ReportView;
+use crate::permit::Caller;
 
 /// So many entries, and about so many bytes, go into one answer; as many observations.
 pub const ENTRIES_PER_PAGE: usize = 500;
@@ -33,6 +34,16 @@ pub enum ExchangeRequest {
     File { digest: Digest, from: u64 },
     /// What is known of every gateway's issuing keys. A question of its own: whoever does not know it says so, and goes on.
     Issuers {},
+}
+
+impl ExchangeRequest {
+    /// Who may ask this. An observer reads what is signed; what gateways tell each other of machines is theirs.
+    pub const fn needs(&self) -> Caller {
+        match self {
+            Self::News(_) | Self::Map { .. } | Self::MapChange { .. } | Self::Blobs { .. } => Caller::Observer,
+            Self::File { .. } | Self::Issuers {} => Caller::Gateway,
+        }
+    }
 }
 
 /// How far the asker is.

@@ -26,7 +26,7 @@ pub enum Ask {
     Sync,
     Renew,
     Leave,
-    /// Entries of the ledger, and what they name, for another gateway.
+    /// Entries of the ledger, and what they name, for another replica. Which of these an observer may ask, the request says.
     Exchange,
     Control,
 }
@@ -37,6 +37,8 @@ pub enum Caller {
     Stranger,
     /// Came with an SVID that the verifier believes, and an admission that the gateway knows.
     Member,
+    /// A member whose admission gives it the role `observer`, or a gateway: may fetch what replicas exchange, and nothing else.
+    Observer,
     /// A member whose node has an active mandate.
     Gateway,
     /// Signed the request and this connection with a current signer's key. Admitted only: the envelope inside
@@ -49,6 +51,7 @@ impl Caller {
         match self {
             Self::Stranger => "stranger",
             Self::Member => "member",
+            Self::Observer => "observer",
             Self::Gateway => "gateway",
             Self::Operator => "operator",
         }
@@ -97,7 +100,7 @@ impl Ask {
             | Self::Show
             | Self::Carry => Caller::Stranger,
             Self::CheckIn | Self::Sync | Self::Renew | Self::Leave => Caller::Member,
-            Self::Exchange => Caller::Gateway,
+            Self::Exchange => Caller::Observer,
             Self::Control => Caller::Operator,
         }
     }

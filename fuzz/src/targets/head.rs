@@ -1,8 +1,12 @@
 //! The head: signed by the threshold, never going back, never forgetting.
 
+use std::collections::BTreeSet;
+
+use identity::envelope::Envelope;
 use identity::head::{Cause, Head, Placement, Recorded, Revocations, SignedHead, TrustLine, TrustState};
 use identity::id::{Digest, KeyId, Serial};
 use identity::time::{Seconds, Timestamp};
+use wire::control::{Call, waiting_digest};
 
 use crate::cast::{NOW, public};
 use crate::harbor::{HARBOR, INVITE, head};
@@ -56,6 +60,7 @@ pub fn check(data: &[u8]) -> bool {
     let Some(parts) = sealing::read(data) else {
         return false;
     };
+    waits_as_itself(parts.iter().map(|part| part.envelope.clone()).collect());
     let open = |envelope| SignedHead::open(HARBOR.signers(), envelope).ok();
     let heads: Vec<SignedHead> = parts.iter().filter_map(|part| open(&part.envelope)).collect();
     for part in &parts {
@@ -71,6 +76,15 @@ pub fn check(data: &[u8]) -> bool {
         }
     }
     !heads.is_empty()
+}
+
+/// What waits for signatures is called the same whoever has signed, and travels as it is.
+fn waits_as_itself(objects: Vec<Envelope>) {
+    let bare: Vec<Envelope> = objects.iter().map(|object| object.kept(&BTreeSet::new())).collect();
+    assert_eq!(waiting_digest(&objects), waiting_digest(&bare));
+    let call = Call::Leave { objects };
+    let json = serde_json::to_vec(&call).expect("it travels");
+    assert_eq!(wire::http::parse::<Call>(&json).expect("and arrives"), call);
 }
 
 fn look(head: &Head) {

@@ -4,6 +4,7 @@ mod found;
 mod at_once;
 mod cosign;
 mod waiting;
+mod inbox;
 mod removed_signer;
 mod bad_head;
 pub(crate) mod recover;

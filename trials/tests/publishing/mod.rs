@@ -13,6 +13,7 @@ mod lying;
 mod tree;
 mod attacked;
 mod alone;
+mod observing;
 
 use std::process::{Command, Stdio};
 

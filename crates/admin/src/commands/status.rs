@@ -1,18 +1,20 @@
 //! `freehold status [NODE]`: the org on one page, and how long each machine lasts without a gateway.
 
+use std::path::Path;
+
 use clap::Args;
 use ground::clock;
 use identity::head::TrustState;
 use identity::principal::NodeName;
 use operate::audit::status::status;
 use operate::audit::status::{Lasting, OrgStatus, TrustView};
-use operate::pending::Pending;
+use operate::pending::{Need, Pending};
 use operate::replica::roll;
+use operate::session::{Session, inbox};
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::{or_dash, table};
-use wire::known::Known;
 
 use crate::home::{Common, During};
 
@@ -24,7 +26,8 @@ use crate::home::{Common, During};
 
 A machine lasts until the first of these ends: its SVID, the mandate of the gateway that issued it, the certificate of that gateway's
 issuing key. When the head is no longer fresh it works on, but shouts, and takes in nobody whom it has not met. It comes back by its
-node key for a year after its SVID ended. Files that wait for signatures are looked for in this folder.")]
+node key for a year after its SVID ended. What waits for signatures is looked for in the gateway's inbox, in the operator's folder
+and in this one.")]
 pub struct ShowStatus {
     /// Only this machine
     node: Option<NodeName>,
@@ -34,13 +37,18 @@ pub struct ShowStatus {
 struct Told {
     #[serde(flatten)]
     status: OrgStatus,
-    /// Files here that wait for signatures.
+    /// What waits for signatures: in the gateway's inbox, and as files.
     pending: Vec<PendingTold>,
+    /// How many of these are not complete yet.
+    waits_for_signatures: usize,
 }
 
 #[derive(Serialize)]
 struct PendingTold {
-    file: String,
+    digest: String,
+    /// Nothing if it lies in the inbox alone.
+    file: Option<String>,
+    inbox: bool,
     waits_for: Vec<String>,
 }
 
@@ -49,7 +57,9 @@ impl ShowStatus {
         let doing = "could not tell the status";
         let mut session = common.session(doing).await?;
         let status = status(&mut session, self.node.as_ref(), clock::now()).await.during(doing)?;
-        let told = Told { status, pending: pending_here(&session.known) };
+        let pending = pending_here(&mut session).await;
+        let waits_for_signatures = pending.iter().filter(|it| !it.waits_for.is_empty()).count();
+        let told = Told { status, pending, waits_for_signatures };
         show(common.json, &told, || match &self.node {
             Some(_) => told.status.survival.iter().map(one).collect::<Vec<_>>().join("\n"),
             None => in_words(&told),
@@ -58,22 +68,54 @@ impl ShowStatus {
     }
 }
 
-/// What lies in this folder, is of this org, and still fits what is so.
-fn pending_here(known: &Known) -> Vec<PendingTold> {
-    let files = std::fs::read_dir(".").into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+/// What lies in the inbox, in the operator's folder and in this one, is of this org, and still fits what is so.
+async fn pending_here(session: &mut Session) -> Vec<PendingTold> {
+    // Where no gateway answers, the files are there.
+    let lying = inbox::all(session).await.unwrap_or_default();
+    let mut told: Vec<PendingTold> = lying.iter().map(|it| PendingTold::of(&it.pending, &it.needs)).collect();
+    for it in &mut told {
+        it.inbox = true;
+    }
+    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let files = entries(&session.folder.pending()).chain(entries(Path::new("."))).map(|entry| entry.path());
     let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "pending")).collect();
     files.sort();
-    let told = |path: std::path::PathBuf| {
-        let needs = Pending::read(&path).ok()?.needs(known).ok()?;
+    for path in files {
+        let Ok(pending) = Pending::read(&path) else { continue };
+        let Ok(needs) = pending.needs(&session.known) else { continue };
+        if inbox::is_done(session, &pending).await {
+            continue;
+        }
+        let name = path.strip_prefix(".").unwrap_or(&path).display().to_string();
+        let digest = pending.digest().to_string();
+        match told.iter_mut().find(|it| it.digest == digest) {
+            Some(known) => known.file = known.file.take().or(Some(name)),
+            None => told.push(PendingTold { file: Some(name), ..PendingTold::of(&pending, &needs) }),
+        }
+    }
+    told
+}
+
+impl PendingTold {
+    fn of(pending: &Pending, needs: &[Need]) -> Self {
         let open = needs.iter().filter(|need| !need.is_met());
-        let waits_for = open.flat_map(|need| need.others()).map(ToString::to_string);
-        Some(PendingTold { file: path.file_name()?.to_string_lossy().into_owned(), waits_for: waits_for.collect() })
-    };
-    files.into_iter().filter_map(told).collect()
+        let waits_for = open.flat_map(Need::others).map(ToString::to_string).collect();
+        Self { digest: pending.digest().to_string(), file: None, inbox: false, waits_for }
+    }
+
+    fn in_words(&self) -> String {
+        let short: String = self.digest.chars().take(8).collect();
+        let name = if self.inbox { &short } else { self.file.as_ref().unwrap_or(&short) };
+        match self.waits_for.as_slice() {
+            [] if self.inbox => format!("pending   {name}: complete: freehold sign {name}"),
+            [] => format!("pending   {name}: complete: freehold send {name}"),
+            some => format!("pending   {name}: waits for one of {}: freehold sign {name}", some.join(", ")),
+        }
+    }
 }
 
 fn in_words(told: &Told) -> String {
-    let Told { status, pending } = told;
+    let Told { status, pending, waits_for_signatures } = told;
     let head = &status.head;
     let names: Vec<_> = head.signers.iter().map(ToString::to_string).collect();
     let fresh = if head.fresh { "fresh until" } else { "NOT FRESH since" };
@@ -97,10 +139,10 @@ fn in_words(told: &Told) -> String {
         lines.push(format!("waiting   {} machine(s) for a person: freehold node waiting", status.waiting));
     }
     lines.extend(status.waits.iter().map(|it| format!("waits     {}: {}", roll::names(&it.nodes), it.why)));
-    lines.extend(pending.iter().map(|it| match it.waits_for.as_slice() {
-        [] => format!("pending   {}: complete: freehold send {0}", it.file),
-        some => format!("pending   {}: waits for one of {}", it.file, some.join(", ")),
-    }));
+    if *waits_for_signatures > 0 {
+        lines.push(format!("pending   {waits_for_signatures} not done yet: freehold sign"));
+    }
+    lines.extend(pending.iter().map(PendingTold::in_words));
     lines.extend(status.alarms.iter().map(|alarm| format!("ALARM     {alarm}")));
     let row =
         |it: &Lasting| vec![it.node.to_string(), it.left.roughly(), it.until.to_string(), it.limit.word().to_owned()];

@@ -157,6 +157,9 @@ fn operating(doing: String, why: &OperateError) -> Failure {
         | OperateError::NotAsTold { .. }
         | OperateError::NotTaken => Failure::new(doing, why).exit(Exit::Refused).hint(BEHIND),
         OperateError::Clock(doubt) => doubted(doing, doubt),
+        OperateError::Desk(DeskError::OnlyObserves) => {
+            Failure::new(doing, why).exit(Exit::Refused).hint("run it where an operator's folder is, without --as-node")
+        }
         OperateError::Desk(DeskError::NoGateway | DeskError::NotHome(_)) => Failure::new(doing, why)
             .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),
         OperateError::Replica(full) if full.is_full() => {

@@ -1,7 +1,8 @@
 //! The operator's home: which orgs are in it, which one is meant, and how to get at its gateway.
 
-mod alone;
 mod failing;
+mod alone;
+mod observing;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use operate::key::{self, SignerKeys};
 use operate::replica::roll::Roll;
 use operate::session::Session;
 use operate::session::desk::remote::RemoteDesk;
+use operate::session::inbox;
 use operate::session::timely::Reliance;
 use operate::trust::versions;
 use terminal::failure::{Exit, Failure};
@@ -57,10 +59,20 @@ pub struct Common {
     /// Talk to this gateway instead of the one of this home
     #[arg(long, global = true, value_name = "HOST:PORT")]
     gateway: Option<Address>,
+    /// As the machine that joined under this root, with the role `observer`: looks, and signs nothing
+    #[arg(
+        long,
+        global = true,
+        value_name = "ROOT",
+        env = "FREEHOLD_AS_NODE",
+        conflicts_with = "gateway",
+        hide_env = true
+    )]
+    as_node: Option<PathBuf>,
     /// Read the passphrase from a file instead of asking
     #[arg(long, global = true, value_name = "FILE", env = "FREEHOLD_PASSPHRASE_FILE")]
     pub passphrase_file: Option<PathBuf>,
-    /// Where to leave what other operators must sign, too [default: a new file here]
+    /// Where to leave what other operators must sign, too [default: a new file in the operator's folder]
     #[arg(long, global = true, value_name = "FILE")]
     pub pending: Option<PathBuf>,
     /// Sign although this machine's clock seems wrong; only if you looked at it
@@ -100,6 +112,9 @@ impl Common {
 
     /// Every org in the home.
     pub fn orgs(&self) -> Vec<OrgName> {
+        if let Some(root) = &self.as_node {
+            return observing::orgs(root);
+        }
         let entries = std::fs::read_dir(self.home()).into_iter().flatten().flatten();
         let mut orgs: Vec<OrgName> = entries
             .filter(|entry| entry.path().join("operator").is_dir() || entry.path().join("gateway").is_dir())
@@ -185,6 +200,7 @@ impl Common {
     }
 
     fn operator(&self, org: &OrgName, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
+        self.check_may_sign(doing)?;
         let folder = OperatorFolder::at(&self.home(), org);
         let known = folder.known().map_err(|why| match why {
             // It says itself how to go on.
@@ -228,6 +244,9 @@ impl Common {
     /// A session to look at things.
     pub async fn session(&self, doing: &str) -> Result<Session, Failure> {
         let org = self.org(doing)?;
+        if let Some(root) = &self.as_node {
+            return Box::pin(self.observe(root, &org, doing)).await;
+        }
         match Box::pin(self.begin(&org, None, doing, false)).await {
             Err(why) if why.nobody_answers => Box::pin(self.alone(&org, doing)).await.unwrap_or(Err(why)),
             session => session,
@@ -249,6 +268,7 @@ impl Common {
 
     /// With every key that is here: someone who comes or goes signs in two roles.
     pub async fn signing_session_with_all(&self, doing: &str) -> Result<(Session, SignerKeys), Failure> {
+        self.check_may_sign(doing)?;
         let org = self.org(doing)?;
         let folder = OperatorFolder::at(&self.home(), &org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
@@ -273,11 +293,19 @@ impl Common {
     ) -> Result<Session, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let desk = self.desk(org, keys, doing, own).await?;
+        self.begin_at(folder, desk, doing).await
+    }
+
+    async fn begin_at(&self, folder: OperatorFolder, desk: AnyDesk, doing: &str) -> Result<Session, Failure> {
         let begun = Box::pin(Session::begin(folder, desk)).await;
         let mut session = begun.during(doing)?;
         session.teller = if self.json { |_| {} } else { tell_roll };
         session.reliance = if self.trust_clock { Reliance::Trusted } else { Reliance::Doubted };
         warn_of_recoveries(&session);
+        // Whoever reads JSON asks `status`; there it is counted.
+        if !self.json {
+            tell_of_inbox(&mut session).await;
+        }
         if let Some(trouble) = &session.copy_trouble {
             eprintln!("COPY: this home's own copy of the ledger could not be brought up to date: {trouble}");
         }
@@ -292,6 +320,7 @@ impl Common {
 
     /// The gateway's folder, if nobody else has it open, else the gateway over the network.
     async fn desk(&self, org: &OrgName, keys: Option<&SignerKeys>, doing: &str, own: bool) -> Result<AnyDesk, Failure> {
+        self.check_may_sign(doing)?;
         let gateway = GatewayFolder::at(&self.home(), org);
         if self.gateway.is_some() || !gateway.folder.exists() {
             let addresses = match &self.gateway {
@@ -436,6 +465,15 @@ const BEHIND: &str = "keep the gateway's folder for evidence. Is there a newer c
 fn tell_roll(roll: &Roll) {
     for line in roll.in_words() {
         eprintln!("{line}");
+    }
+}
+
+/// What waits for whoever sits here is told once, whatever they came for. A gateway that cannot tell holds nothing up.
+async fn tell_of_inbox(session: &mut Session) {
+    for it in inbox::news(session).await.unwrap_or_default() {
+        let left_by = it.left_by.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let (what, short) = (it.needs.last().map_or("", |need| &need.what), it.pending.short());
+        eprintln!("SIGN: {what}, left by {left_by}, waits for your signature: freehold sign {short}");
     }
 }
 

@@ -22,6 +22,7 @@ fn home(orgs: &[&str], named: Option<&str>) -> (TempDir, Common) {
         gateway: None,
         passphrase_file: None,
         pending: None,
+        as_node: None,
         wide: false,
         unfinished: Unfinished::default(),
         trust_clock: false,

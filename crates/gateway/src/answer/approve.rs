@@ -9,7 +9,7 @@ use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
-use ledger::claims::WaitingClaim;
+use ledger::waiting::WaitingClaim;
 use org::enroll::{self, Attempt, EnrollOutcome};
 use org::invite::InviteKind;
 use org::invite::admission::{Claim, Facts};

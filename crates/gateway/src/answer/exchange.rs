@@ -1,4 +1,4 @@
-//! Another gateway asks for what it lacks. Whether it is one, the head of now says.
+//! Another gateway asks for what it lacks, or an observer. Whether it is one, the head and the ledger of now say.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
@@ -9,33 +9,68 @@ use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::text::Bytes;
+use org::enroll::renew::check_standing;
 use org::ledger::entry::SignedEntry;
-use org::member::Member;
+use org::member::{Member, ROLE_OBSERVER};
 use org::refusal::{Fault, Refusal};
+use org::state::MemberRecord;
 use wire::control::{ControlAnswer, ReportView};
 use wire::exchange::{BYTES_PER_PAGE, ENTRIES_PER_PAGE, ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
+use wire::permit::Caller;
 
 use crate::answer::operator::{stage, trust};
 use crate::fault::OrFault as _;
 use crate::gateway::Gateway;
 use crate::write::transaction::Transaction;
 
-/// A member whose node has an active mandate, and is not this one.
-pub(crate) fn check(gateway: &Gateway, peer: &Member) -> Result<NodeName, Refusal> {
-    let judgment = gateway.judgment.load();
-    let mandate = judgment.head.active_mandate(peer.node(), clock::now());
-    let mandate = mandate.filter(|mandate| mandate.gateway != gateway.about.node);
-    let name = mandate.map(|mandate| mandate.gateway.clone());
-    name.ok_or_else(|| Refusal::NotPermitted { needed: "gateway".to_owned() })
+/// Whoever exchanges, by what is so at this question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Gateway(NodeName),
+    /// By the admission of its node key.
+    Observer,
+}
+
+/// A member whose node has an active mandate, and is not this one; or one who may look.
+pub(crate) async fn check(gateway: &Gateway, member: &Member, needed: Caller) -> Result<Peer, Refusal> {
+    let not_permitted = || Refusal::NotPermitted { needed: needed.word().to_owned() };
+    let now = clock::now();
+    gateway.suspended.check(member.node_key().digest(), now)?;
+    let mandated = gateway.judgment.load().head.active_mandate(member.node(), now).is_some();
+    if mandated && *member.node() != gateway.about.node {
+        return Ok(Peer::Gateway(member.node().clone()));
+    }
+    match needed {
+        Caller::Observer if observes(gateway, member).await => Ok(Peer::Observer),
+        Caller::Observer | Caller::Stranger | Caller::Member | Caller::Gateway | Caller::Operator => {
+            Err(not_permitted())
+        }
+    }
+}
+
+/// Is it a member now, and did operators' invite and its own claim give it the role? What merely claims a host name never has it.
+async fn observes(gateway: &Gateway, member: &Member) -> bool {
+    let state = gateway.state().await;
+    let may = |record: &MemberRecord| {
+        let claim = record.claim();
+        check_standing(&state, record).is_ok()
+            && !claim.is_low()
+            && claim.name == *member.node()
+            && claim.roles.iter().any(|role| role.as_str() == ROLE_OBSERVER)
+    };
+    state.member(&member.node_key()).is_some_and(may)
 }
 
 pub(crate) async fn answer(
     gateway: &Arc<Gateway>,
-    peer: NodeName,
+    peer: Peer,
     request: ExchangeRequest,
 ) -> Result<ExchangeAnswer, Refusal> {
     match request {
-        ExchangeRequest::News(have) => Ok(ExchangeAnswer::News(Box::new(wait_for_news(gateway, peer, have).await?))),
+        ExchangeRequest::News(have) => match peer {
+            Peer::Gateway(peer) => Ok(ExchangeAnswer::News(Box::new(wait_for_news(gateway, peer, have).await?))),
+            Peer::Observer => Ok(ExchangeAnswer::News(Box::new(show_news(gateway, have).await?))),
+        },
         ExchangeRequest::Map { root, from } => {
             match gateway.writer.run(move |tx| stage::read_map(tx, root, from)).await? {
                 ControlAnswer::Map { leaves, next } => Ok(ExchangeAnswer::Map { leaves, next }),
@@ -55,6 +90,22 @@ pub(crate) async fn answer(
             }
         }
     }
+}
+
+/// What is signed, and nothing of what gateways tell each other of machines. Nothing that an observer brings is taken, and it
+/// is not kept waiting: it asks again, and is judged anew.
+async fn show_news(gateway: &Arc<Gateway>, have: Have) -> Result<News, Refusal> {
+    let gather = move |tx: &mut Transaction<'_>| {
+        let frontier = tx.state.frontier.clone();
+        let (entries, more) = tx.keep(|tx| tx.ledger.beyond(tx.state, &have.frontier))?;
+        let forks = tx.keep(|tx| tx.ledger.forks(tx.state))?;
+        let (issued_until, reports_until) = (have.issued, have.reports);
+        Ok((entries, forks, frontier, more, issued_until, reports_until))
+    };
+    let ((entries, forks, frontier, more, issued_until, reports_until), tip) =
+        gateway.writer.run_for_tip(gather).await?;
+    let (issued, reports) = (Vec::new(), Vec::new());
+    Ok(News { entries, forks, frontier, issued, issued_until, reports, reports_until, more, tip })
 }
 
 async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, mut have: Have) -> Result<News, Refusal> {

@@ -18,6 +18,7 @@ use org::member::Member;
 use org::refusal::Refusal;
 use pki_types::CertificateDer;
 use wire::enroll::{EnrollRequest, Issued, LONGEST_APPROVAL_WAIT};
+use wire::exchange::ExchangeRequest;
 use wire::permit::{self, Ask, Caller};
 use wire::sync::{CheckIn, LONGEST_WAIT, RecoverRequest, RecoveryBegun, SyncRequest};
 use wire::{carry, http};
@@ -167,7 +168,7 @@ impl Conversation {
                 }
                 Box::pin(self.hear_member(ask, &body, &peer)).await
             }
-            Caller::Gateway => Box::pin(self.hear_gateway(&body)).await,
+            Caller::Observer | Caller::Gateway => Box::pin(self.hear_replica(&body)).await,
             Caller::Operator => Box::pin(self.hear_operator(&body)).await,
         }
     }
@@ -251,11 +252,12 @@ impl Conversation {
         }
     }
 
-    async fn hear_gateway(&self, body: &[u8]) -> Result<Response<Full<Bytes>>, Refusal> {
+    async fn hear_replica(&self, body: &[u8]) -> Result<Response<Full<Bytes>>, Refusal> {
         let member = self.member().await?;
-        self.gateway.suspended.check(member.node_key().digest(), clock::now())?;
-        let peer = exchange::check(&self.gateway, &member)?;
-        Ok(http::reply(&exchange::answer(&self.gateway, peer, http::parse(body)?).await?))
+        let request: Result<ExchangeRequest, Refusal> = http::parse(body);
+        let needed = request.as_ref().map_or(Caller::Gateway, ExchangeRequest::needs);
+        let peer = exchange::check(&self.gateway, &member, needed).await?;
+        Ok(http::reply(&exchange::answer(&self.gateway, peer, request?).await?))
     }
 
     async fn hear_operator(&self, body: &[u8]) -> Result<Response<Full<Bytes>>, Refusal> {
@@ -263,15 +265,15 @@ impl Conversation {
             return Err(Refusal::WeakKeyExchange);
         }
         let admitted = async { control::admit(&self.gateway, &http::parse(body)?, &self.exporter).await };
-        let call = match admitted.await {
-            Ok(call) => call,
+        let (call, asker) = match admitted.await {
+            Ok(admitted) => admitted,
             // Only a bad signature counts: no noise at an operator's address keeps a revocation out.
             Err(refusal) => {
                 drop(self.gateway.callers.limits.attempt(Asker::at(self.source), clock::now())?);
                 return Err(refusal);
             }
         };
-        Ok(http::reply(&control::answer(&self.gateway, call).await?))
+        Ok(http::reply(&control::answer(&self.gateway, call, asker).await?))
     }
 
     /// Enrolls, and if a person must look first, waits for that person as long as the joiner wishes. Whoever waits has not

@@ -2,6 +2,7 @@
 
 pub mod card;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ground::clock;
@@ -67,6 +68,9 @@ pub struct Memory {
     /// It has heads beside the one in force: what those took away counts, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beside: bool,
+    /// What lay in the gateway's inbox when it was told last: each is told once.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub told: BTreeSet<Digest>,
 }
 
 /// When this operator last made a backup; the reminder ends with the first.
@@ -86,6 +90,11 @@ impl LastBackup {
 impl OperatorFolder {
     pub fn at(home: &Path, org: &OrgName) -> Self {
         Self { folder: home.join(org.as_str()).join("operator") }
+    }
+
+    /// What an observer knows and remembers: no key lies there.
+    pub fn of_observer(home: &Path, org: &OrgName) -> Self {
+        Self { folder: home.join(org.as_str()).join("observer") }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -123,6 +132,11 @@ impl OperatorFolder {
         let kept = later.with_sightings_of(&other);
         self.save_known(&kept)?;
         Ok(kept)
+    }
+
+    /// Where what waits for other operators is left, unless another place is named.
+    pub fn pending(&self) -> PathBuf {
+        self.path("pending")
     }
 
     pub fn memory(&self) -> Result<Memory, FolderError> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::key::SignerKeys;
 use crate::pending::signed_by;
-use crate::session::{OperateError, Result, Session, Unwise};
+use crate::session::{Made, OperateError, Result, Session, Unsigned, Unwise};
 
 /// A waiver, and those of today's signers who gave it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,14 +24,27 @@ pub struct Waived {
     envelope: Envelope,
 }
 
-/// Says yes beforehand, by the signer whose key is at hand.
-pub async fn waive(session: &mut Session, keys: &SignerKeys, names: &[NameGlob], ttl: Seconds) -> Result<Waived> {
+/// Says yes beforehand, by the signers whose keys are at hand.
+pub async fn waive(session: &mut Session, keys: &SignerKeys, names: &[NameGlob], ttl: Seconds) -> Result<Made<Waived>> {
     if ttl.0 == 0 || ttl > Waiver::LONGEST {
         return Err(Unwise::WaiverSpan.into());
     }
     let waiver = |from: Timestamp| Waiver { names: names.to_vec(), from, until: from + ttl };
-    let waiver = session.say(keys, |session, now| session.seal(&waiver(now))).await?;
-    read(session, waiver)
+    if session.signers().quorum.threshold() < 2 {
+        let said = session.say(keys, |session, now| session.seal(&waiver(now))).await?;
+        return Ok(Made { what: read(session, said)?, pending: None, roll: None });
+    }
+    // The ledger takes none that too few have signed: it waits for the others, as an invite does.
+    let draft = |session: &Session, now| {
+        let waiver = session.seal(&waiver(now))?;
+        Ok(Unsigned { objects: vec![waiver.clone()], next: None, what: waiver })
+    };
+    let Made { what, pending, roll } = session.publish(keys, draft).await?;
+    let signed = match &pending {
+        Some(pending) => pending.handed.0.first().cloned(),
+        None => session.folded().await?.open_waivers().find(|waiver| waiver.digest() == what.digest()).cloned(),
+    };
+    Ok(Made { what: read(session, signed.unwrap_or(what))?, pending, roll })
 }
 
 /// Says yes to what another signer said: the same bytes, so that the two add up. They are the ones that were shown:

@@ -12,8 +12,9 @@ use ground::file::{self, FileAccess, FileError};
 use identity::envelope::{BadEnvelope, Envelope, Payload as _};
 use identity::head::{BadHead, Cause, Head, SignedHead};
 use identity::id::{Digest, OrgId};
+use identity::key::PublicKey;
 use identity::members::Leaf;
-use identity::principal::{OrgName, SignerName};
+use identity::principal::{NodeName, OrgName, SignerName};
 use identity::signers::{BrokenChain, Quorum, SignersRef};
 use identity::time::Timestamp;
 use org::invite::Invite;
@@ -21,6 +22,7 @@ use org::invite::approve::Waiver;
 use org::ledger::step::SignerStep;
 use org::release::{BadRelease, Release};
 use serde::{Deserialize, Serialize};
+use wire::control::waiting_digest;
 use wire::known::Known;
 use wire::known::freeze::names;
 
@@ -43,6 +45,9 @@ pub struct Pending {
     /// Whom its head lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listing: Option<ListingDiff>,
+    /// In which gateway's inbox it lies, too, or why in none; nothing if nobody tried.
+    #[serde(skip)]
+    pub inbox: Option<Result<NodeName, String>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +105,7 @@ impl Need {
 impl Pending {
     pub fn new(known: &Known, handed: Handed, made_at: Timestamp) -> Self {
         let org = known.founding.record.name.clone();
-        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, handed, listing: None }
+        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, handed, listing: None, inbox: None }
     }
 
     pub fn read(path: &Path) -> Result<Self, BadPending> {
@@ -120,9 +125,17 @@ impl Pending {
             Some(cause) => named(&cause),
             None => "invite",
         };
-        let digest = self.digests().first().map(ToString::to_string).unwrap_or_default();
-        let short: String = digest.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
-        format!("{}-{what}-{short}.pending", self.org)
+        format!("{}-{what}-{}.pending", self.org, self.short())
+    }
+
+    /// What it is called by in a gateway's inbox, whoever has signed it.
+    pub fn digest(&self) -> Digest {
+        waiting_digest(&self.handed.0)
+    }
+
+    /// By this people name it.
+    pub fn short(&self) -> String {
+        self.digest().to_string().chars().take(8).collect()
     }
 
     /// What is to be signed, by its digests: independent of who has.
@@ -175,6 +188,15 @@ impl Pending {
             fresh.extend(signed.into_iter().filter(|name| !need.signed.contains(name)));
         }
         Ok(fresh)
+    }
+
+    /// Takes over what another copy adds that holds, if it is of the same: who sent it need not be believed.
+    pub(crate) fn merge_sifted(&mut self, other: &[Envelope], keys: &BTreeSet<PublicKey>) {
+        if waiting_digest(other) == self.digest() {
+            for (own, theirs) in self.handed.0.iter_mut().zip(other) {
+                own.merge(&theirs.kept(keys));
+            }
+        }
     }
 
     /// Takes over the signatures of another copy.

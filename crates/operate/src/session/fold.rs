@@ -73,7 +73,7 @@ impl Session {
         let (pulled, there) = (&self.memory.pulled, &self.survey.frontier);
         let has_all = pulled.covers_all(there) && pulled.parted(there).next().is_none() && !self.survey.is_odd();
         let is_kept = replica::path(&self.folder).exists();
-        if (self.is_alone() || (has_all && is_kept)) && !self.memory.beside {
+        if (!self.brings() || (has_all && is_kept)) && !self.memory.beside {
             return;
         }
         match Box::pin(self.replica()).await {
@@ -92,7 +92,7 @@ impl Session {
     pub(crate) async fn replica(&mut self) -> Result<Replica> {
         let before = self.fold.clone().zip(self.extent).map(|(state, extent)| Read { state, extent });
         let mut replica = Replica::open_again(&self.folder, &self.known, before)?;
-        if self.is_alone() {
+        if !self.brings() {
             return Ok(replica);
         }
         // One that is held back may have a branch of its chain that is no longer than what is here.
@@ -162,7 +162,7 @@ pub(crate) async fn entries(session: &mut Session) -> Result<Vec<SignedEntry>> {
 /// comes to whoever asks.
 pub(crate) async fn entries_told(session: &mut Session) -> Result<Vec<Envelope>> {
     let mut all: Vec<Envelope> = entries(session).await?.into_iter().map(|signed| signed.envelope).collect();
-    if session.is_alone() {
+    if !session.brings() {
         return Ok(all);
     }
     let frontier = session.state()?.frontier.clone();

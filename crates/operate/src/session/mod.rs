@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub mod reports;
 pub(crate) mod bundles;
 pub mod maps;
+pub mod inbox;
 pub(crate) mod stage;
 pub(crate) mod fold;
 pub mod lines;
@@ -71,9 +72,14 @@ pub struct Session {
 }
 
 impl Session {
-    /// No gateway answers: what only one knows is not known.
+    /// No gateway answers, or it tells only what is signed: what only one knows is not known.
     pub fn is_alone(&self) -> bool {
         self.desk.is_alone()
+    }
+
+    /// The ledger of whoever answers can be had.
+    pub fn brings(&self) -> bool {
+        self.desk.brings()
     }
 
     /// A gateway serves: machines learn from it what is decided.

@@ -16,7 +16,7 @@ use crate::key::{KeyError, SignerKeys};
 use crate::pending::handed::Handed;
 use crate::pending::{Need, Pending};
 use crate::replica::roll::Roll;
-use crate::session::{DeskError, NextHead, OperateError, Result, Session, Unwise, stage};
+use crate::session::{DeskError, NextHead, OperateError, Result, Session, Unwise, inbox, stage};
 
 /// Another command may have been quicker; so often the whole is done again on what is so then. Each time somebody
 /// else got on, so this is also how many commands may run at once.
@@ -84,6 +84,7 @@ impl Session {
                 if needs.iter().all(|need| need.signed.is_empty()) {
                     return Err(KeyError::NoKey.into());
                 }
+                pending.inbox = Some(inbox::leave(self, &pending).await);
                 return Ok(Made { what, pending: Some(pending), roll });
             }
             let stood = self.survey.frontier.clone();

@@ -12,6 +12,9 @@ use crate::enroll::renew;
 use crate::refusal::Refusal;
 use crate::state::State;
 
+/// Whose admission gives it this may fetch what replicas exchange, and nothing else (RBAC: read only).
+pub const ROLE_OBSERVER: &str = "observer";
+
 /// Built only by `recognize`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {

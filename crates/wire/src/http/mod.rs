@@ -104,6 +104,7 @@ const fn status(refusal: &Refusal) -> StatusCode {
         | Refusal::OtherMachine
         | Refusal::Denied
         | Refusal::TooManyWaiting
+        | Refusal::InboxFull { .. }
         | Refusal::BeyondCeiling { .. }
         | Refusal::BadProof
         | Refusal::KeyRevoked

@@ -26,7 +26,7 @@ fn a_stranger_may_read_what_is_signed_and_nothing_else() {
             (Ask::File, _) => "not_found",
             (Ask::Control | Ask::Recover | Ask::Show | Ask::Carry, _) => "malformed",
             (_, Caller::Stranger) => "ok",
-            (_, Caller::Member | Caller::Gateway | Caller::Operator) => "not_permitted",
+            (_, Caller::Member | Caller::Observer | Caller::Gateway | Caller::Operator) => "not_permitted",
         };
         assert_eq!(line.code(ask, &json!({})), expected, "{ask:?}");
     }

@@ -8,7 +8,6 @@ use ground::plain::plain;
 use identity::principal::OrgName;
 use manifest::fleet::Fleet;
 use manifest::source::{Complaint, KnownOrg};
-use operate::folder::OperatorFolder;
 use operate::publish::fleet::FleetFolder;
 use serde::Serialize;
 use terminal::failure::Failure;
@@ -92,7 +91,7 @@ pub fn read_fleet(common: &Common, dir: Option<&Path>, doing: &str) -> Result<(F
 pub fn known(common: &Common) -> Vec<KnownOrg> {
     let home = common.home();
     let id = |org: &OrgName| {
-        let operator = OperatorFolder::at(&home, org).known().ok().map(|known| known.org());
+        let operator = common.folder(org).known().ok().map(|known| known.org());
         operator.or_else(|| GatewayFolder::at(&home, org).about().ok().map(|about| about.org_id))
     };
     common.chosen().into_iter().filter_map(|name| Some(KnownOrg { id: id(&name)?, name })).collect()

@@ -13,7 +13,6 @@ use clap::{Args, Subcommand};
 use gateway::store::folder::GatewayFolder;
 use manifest::example::Setting;
 use manifest::source::schema;
-use operate::folder::OperatorFolder;
 use operate::publish::fleet;
 use serde::Serialize;
 use terminal::failure::Failure;
@@ -95,7 +94,7 @@ fn setting(common: &Common, doing: &str) -> Result<(Setting, bool), Failure> {
         return Ok((setting, false));
     }
     let org = common.org(doing)?;
-    let (operator, gateway) = (OperatorFolder::at(&common.home(), &org), GatewayFolder::at(&common.home(), &org));
+    let (operator, gateway) = (common.folder(&org), GatewayFolder::at(&common.home(), &org));
     let about = gateway.about().ok();
     let known = operator.known().ok().map(|known| known.org());
     let Some(id) = known.or_else(|| about.as_ref().map(|about| about.org_id)) else {

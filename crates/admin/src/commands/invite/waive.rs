@@ -13,7 +13,7 @@ use terminal::show::show;
 use terminal::table::table;
 
 use crate::home::{Common, During};
-use crate::waiting::of_org;
+use crate::waiting::{self, Left, leave, of_org};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -66,16 +66,14 @@ impl Approve {
             eprintln!("Until {until} nobody need look at machines named {} that prove an invite.", listed(names));
         }
         confirm(self.yes, doing, &of_org(common, &session.known, "Approve them?"))?;
-        let waived = match known {
-            Some(shown) => waive::join(&mut session, &keys, shown).await,
-            None => waive(&mut session, &keys, &self.names, self.ttl).await,
+        let told = if let Some(shown) = known {
+            let waived = waive::join(&mut session, &keys, shown).await.during(doing)?;
+            Told { waived, pending: Left::default() }
+        } else {
+            let made = waive(&mut session, &keys, &self.names, self.ttl).await.during(doing)?;
+            let pending = leave(common, doing, &session.known, &made)?;
+            Told { waived: made.what, pending }
         };
-        let waived = waived.during(doing)?;
-        let threshold = session.signers().quorum.threshold();
-        let told = Told { waits_for_signatures: waived.signed.len() < threshold, threshold, waived };
-        if told.waits_for_signatures {
-            common.unfinished.note();
-        }
         show(common.json, &told, || in_words(&told));
         Ok(())
     }
@@ -84,26 +82,23 @@ impl Approve {
 /// A waiver counts for nothing until the threshold signed it.
 #[derive(Serialize)]
 struct Told {
-    waits_for_signatures: bool,
-    threshold: usize,
     #[serde(flatten)]
     waived: Waived,
+    #[serde(flatten)]
+    pending: Left,
 }
 
-fn in_words(Told { waits_for_signatures, threshold, waived }: &Told) -> String {
-    let (names, by) = (listed(&waived.names), signers(waived));
-    let join = format!("freehold invite approve --join {}", waived.id);
-    if *waits_for_signatures {
-        return format!(
-            "Not done yet: other operators must sign it, too.\n  waiver for {names} until {}: signed by {by}, of {threshold}\n\
-             Each runs: {join}",
-            waived.until
-        );
-    }
-    format!(
-        "approved {names} until {}, by {by}\nIf an invite asks for more approvers, each adds a word: {join}",
-        waived.until
-    )
+fn in_words(Told { waived, pending }: &Told) -> String {
+    waiting::told(pending.waiting(), || {
+        format!(
+            "approved {} until {}, by {}\nIf an invite asks for more approvers, each adds a word: freehold invite approve \
+             --join {}",
+            listed(&waived.names),
+            waived.until,
+            signers(waived),
+            waived.id
+        )
+    })
 }
 
 #[derive(Debug, Args)]

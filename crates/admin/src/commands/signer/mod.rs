@@ -3,6 +3,8 @@
 pub mod unlock;
 pub mod token;
 pub mod over;
+mod shown;
+mod inbox;
 pub mod sign;
 pub mod send;
 pub mod recover;

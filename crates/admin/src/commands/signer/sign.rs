@@ -1,4 +1,4 @@
-//! `freehold sign FILE`: says what it would do, then adds this operator's signature.
+//! `freehold sign [FILE]`: says what it would do, then adds this operator's signature.
 
 use std::path::{Path, PathBuf};
 
@@ -6,32 +6,37 @@ use clap::Args;
 use ground::clock;
 use operate::folder::OperatorFolder;
 use operate::pending::{BadPending, Pending};
-use operate::replica::roll::{Roll, names};
 use operate::session::timely;
 use operate::signer::describe;
-use operate::signer::weigh::{Weighed, weigh};
-use serde::Serialize;
+use operate::signer::weigh::weigh;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::signer::over;
-use crate::home::{Common, During, failure};
-use crate::waiting::{NeedTold, of_org};
+use crate::commands::signer::shown::{How, Seen, check, in_words, tell, unfit};
+use crate::commands::signer::{inbox, over};
+use crate::home::{Common, During};
+use crate::waiting::of_org;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  freehold sign harbor-invite-5f0c2a91.pending          shows what it is, asks, signs
-  freehold sign --show harbor-head-77ab01cd.pending     only shows it
+  freehold sign                                         what waits in the gateway's inbox: shows each, asks, signs
+  freehold sign 77ab01cd                                the one of these that is called so
+  freehold sign --show                                  only shows them
+  freehold sign --drop 77ab01cd                         takes back what you left there
+  freehold sign harbor-invite-5f0c2a91.pending          the same from a file
   freehold sign --over                                  after `freehold signer ...`: invites that were made before go on
 
 What is shown is read from the bytes that are signed, never from what somebody wrote beside them. Whom a head lists is held
-against this home's own copy of the ledger; where that says otherwise, or cannot tell, nothing is signed. Nothing is sent; no
-gateway is asked: `freehold node list` brings the copy up to date.")]
+against this home's own copy of the ledger; where that says otherwise, or cannot tell, nothing is signed. What was found in
+the inbox is left there again, signed, or delivered if yours was the last signature. Of a file nothing is sent and no gateway is
+asked: `freehold node list` brings the copy up to date.")]
 pub struct SignPending {
-    /// What waits for signatures
-    #[arg(required_unless_present = "over")]
+    /// What waits for signatures: a file, or the first 8 digits or more of what lies in the inbox [default: all that does]
     file: Option<PathBuf>,
+    /// Take back what you left in the inbox: its first 8 digits or more
+    #[arg(long, value_name = "DIGITS", value_parser = inbox::digits, conflicts_with_all = ["file", "over", "show", "anyway"])]
+    drop: Option<String>,
     /// Sign anew what ended when the signers changed: invites and waivers that are still open
     #[arg(long, conflicts_with_all = ["file", "show", "anyway"])]
     over: bool,
@@ -39,58 +44,25 @@ pub struct SignPending {
     how: How,
 }
 
-#[derive(Debug, Args)]
-struct How {
-    /// Only show what it is
-    #[arg(long)]
-    show: bool,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
-    /// Sign although this home's copy of the ledger says otherwise, or cannot tell
-    #[arg(long)]
-    anyway: bool,
-}
-
-#[derive(Serialize)]
-struct Told {
-    file: String,
-    does: Vec<String>,
-    #[serde(flatten)]
-    roll: Roll,
-    /// Who is meant to be something else than now.
-    remade: Vec<String>,
-    /// Where it says otherwise than this home's copy of the ledger.
-    contradicts: Vec<String>,
-    /// Why it was not held against that copy, if it was not.
-    not_compared: Option<String>,
-    signed_now: Vec<String>,
-    needs: Vec<NeedTold>,
-    complete: bool,
-    waits_for_signatures: bool,
-}
-
 impl SignPending {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let named = self.file.as_deref().and_then(Path::to_str).and_then(|name| inbox::digits(name).ok());
         match &self.file {
+            None if self.over => Box::pin(over::run(common, self.how.yes)).await,
+            None => match &self.drop {
+                Some(digits) => Box::pin(inbox::withdraw(common, digits)).await,
+                None => Box::pin(inbox::run(common, None, &self.how)).await,
+            },
+            Some(file) if named.is_some() && !file.exists() => {
+                Box::pin(inbox::run(common, named.as_deref(), &self.how)).await
+            }
             Some(file) => self.sign(common, file),
-            None => Box::pin(over::run(common, self.how.yes)).await,
         }
     }
 
     fn sign(&self, common: &Common, file: &Path) -> Result<(), Failure> {
         let doing = format!("could not sign `{}`", file.display());
-        let failed = |why: BadPending| {
-            let hint = match &why {
-                BadPending::Head(_) | BadPending::Signers(_) => {
-                    "things moved on since it was made, or this home has not heard of them: freehold node list; then ask for a new one"
-                }
-                BadPending::OtherOrg(_) => "say which org: --org NAME, or where it is: --home DIR",
-                BadPending::File(_) => "is that the file's name?",
-                _ => "ask whoever made it for a new copy",
-            };
-            failure(&doing, &why).hint(hint)
-        };
+        let failed = |why: BadPending| unfit(&doing, &why);
         let mut pending = Pending::read(file).map_err(failed)?;
         let org = common.org(&doing)?;
         let folder = OperatorFolder::at(&common.home(), &org);
@@ -116,79 +88,12 @@ impl SignPending {
             pending.save(file).map_err(failed)?;
         }
         let needs = pending.needs(&known).map_err(failed)?;
-        let complete = needs.iter().all(operate::pending::Need::is_met);
-        if !complete && !self.how.show {
+        let seen = Seen { signed_now, file: Some(file.display().to_string()), ..Seen::new(does, weighed) };
+        let told = seen.told(&pending, &needs);
+        if !told.complete && !self.how.show {
             common.unfinished.note();
         }
-        let needs: Vec<NeedTold> = needs.iter().map(NeedTold::from).collect();
-        let Weighed { roll, remade, contradictions, unseen: not_compared } = weighed;
-        let remade = remade.iter().map(ToString::to_string).collect();
-        let contradicts = contradictions.iter().map(ToString::to_string).collect();
-        let file = file.display().to_string();
-        let told = Told {
-            file,
-            does,
-            roll,
-            remade,
-            contradicts,
-            not_compared,
-            signed_now,
-            needs,
-            complete,
-            waits_for_signatures: !complete,
-        };
         show(common.json, &told, || in_words(&told));
         Ok(())
     }
-}
-
-fn tell(common: &Common, pending: &Pending, does: &[String], weighed: &Weighed) {
-    if common.json {
-        return;
-    }
-    eprintln!("`{}`, made at {}:", pending.org, pending.made_at);
-    for line in does.iter().chain(&weighed.roll.in_words()) {
-        eprintln!("  {line}");
-    }
-    if !weighed.remade.is_empty() {
-        eprintln!("  means to be something else than now: {}", names(&weighed.remade));
-    }
-    for contradiction in &weighed.contradictions {
-        eprintln!("  NOT AS THIS HOME KNOWS IT: {contradiction}");
-    }
-    if let Some(why) = &weighed.unseen {
-        eprintln!("  NOT COMPARED with what this home knows: {why}");
-    }
-}
-
-/// A home signs only what its own fold says, unless a person says otherwise.
-fn check(doing: &str, weighed: &Weighed, anyway: bool) -> Result<(), Failure> {
-    if anyway {
-        return Ok(());
-    }
-    if let [first, rest @ ..] = weighed.contradictions.as_slice() {
-        let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
-        return Err(Failure::refused(doing, format!("{first}{more}")).hint(
-            "this home may not have heard of it yet: freehold node list, then sign again; if it still says so, ask \
-             whoever made it; if you looked and it is right: --anyway",
-        ));
-    }
-    if let Some(why) = &weighed.unseen {
-        return Err(Failure::refused(doing, format!("this home cannot tell whether it is right: {why}")).hint(
-            "bring its copy of the ledger up to date: freehold node list, then sign again; if it still cannot tell, ask \
-             whoever made it; if you looked in another way and it is right: --anyway",
-        ));
-    }
-    Ok(())
-}
-
-fn in_words(told: &Told) -> String {
-    let mut lines: Vec<String> = told.signed_now.iter().map(|name| format!("signed as `{name}`")).collect();
-    lines.extend(told.needs.iter().map(NeedTold::in_words));
-    lines.push(if told.complete {
-        format!("complete; deliver it: freehold send {}", told.file)
-    } else {
-        "others must sign it, too".to_owned()
-    });
-    lines.join("\n")
 }

@@ -20,6 +20,7 @@ use org::ledger::step::SignerStep;
 use org::refusal::{Objection, Refusal};
 use wire::control::{Call, ControlAnswer, Observed, RecoveryView, SignedCall, Survey};
 
+use crate::answer::operator::inbox::{self, Asker};
 use crate::answer::operator::{files, stage, trust};
 use crate::answer::{approve, recover};
 use crate::gateway::Gateway;
@@ -29,26 +30,29 @@ const OBSERVED_PER_PAGE: usize = 2_000;
 /// So long an operator waits until the other gateways have what was decided.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
 
-/// Admits a call that a current signer signed for this very connection.
-pub(crate) async fn admit(gateway: &Gateway, signed: &SignedCall, exporter: &[u8; 32]) -> Result<Call, Refusal> {
+/// Admits a call that a current signer signed for this very connection, and says who that is.
+pub(crate) async fn admit(
+    gateway: &Gateway,
+    signed: &SignedCall,
+    exporter: &[u8; 32],
+) -> Result<(Call, Asker), Refusal> {
     let message = SignedCall::message(exporter, &signed.call.0);
     let holds = |key: PublicKey| key.verify(&message, &signed.signature.0).is_ok();
-    let admitted = {
+    let asker = {
         let state = gateway.state().await;
         // Those whom the recovery keys named may look, too, and who claims to be in force; what they may change is the
         // ledger's to say.
         let recovered = state.open_recoveries();
         let recovered = recovered.iter().map(|(step, _)| &step.to);
         let mut sets = std::iter::once(state.signer_set()).chain(recovered).chain(state.rivals());
-        sets.any(|set| set.quorum.key_of(&signed.signer).is_some_and(holds))
+        let in_force = state.signer_set().quorum.key_of(&signed.signer).filter(|key| holds(*key));
+        let others = || sets.any(|set| set.quorum.key_of(&signed.signer).is_some_and(holds)).then_some(Asker::Outside);
+        in_force.map(Asker::Signer).or_else(others)
     };
-    if !admitted {
-        return Err(Refusal::NotAnOperator);
-    }
-    wire::http::parse(&signed.call.0)
+    Ok((wire::http::parse(&signed.call.0)?, asker.ok_or(Refusal::NotAnOperator)?))
 }
 
-pub async fn answer(gateway: &Gateway, call: Call) -> Result<ControlAnswer, Refusal> {
+pub async fn answer(gateway: &Gateway, call: Call, asker: Asker) -> Result<ControlAnswer, Refusal> {
     match call {
         Call::Survey { tip } => {
             let halt = gateway.confront(tip.as_ref()).await.err();
@@ -92,6 +96,12 @@ pub async fn answer(gateway: &Gateway, call: Call) -> Result<ControlAnswer, Refu
             let node = gateway.about.node.clone();
             gateway.writer.run(move |tx| approve::page(tx, &node, after)).await
         }
+        Call::Leave { objects } => {
+            let objects = inbox::sifted(&*gateway.state().await, &objects)?;
+            gateway.writer.run(move |tx| inbox::leave(tx, asker, objects, clock::now())).await
+        }
+        Call::Inbox { after } => gateway.writer.run(move |tx| inbox::page(tx, asker, after, clock::now())).await,
+        Call::Withdraw { digest } => gateway.writer.run(move |tx| inbox::withdraw(tx, asker, digest)).await,
     }
 }
 

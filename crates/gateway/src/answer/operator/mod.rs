@@ -3,4 +3,5 @@
 pub(crate) mod trust;
 pub(crate) mod files;
 pub(crate) mod stage;
+pub mod inbox;
 pub mod control;

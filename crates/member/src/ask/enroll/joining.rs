@@ -108,6 +108,7 @@ pub(super) const fn meaning(refusal: &Refusal) -> Meaning {
         | Refusal::NoPattern
         | Refusal::OtherMachine
         | Refusal::TooManyWaiting
+        | Refusal::InboxFull { .. }
         | Refusal::BeyondCeiling { .. }
         | Refusal::NameOfAnother { .. }
         | Refusal::BadProof

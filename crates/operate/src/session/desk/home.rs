@@ -89,6 +89,9 @@ impl HomeDesk {
             | Call::FilePart { .. }
             | Call::FilesSweep { .. }
             | Call::Waiting { .. }
+            | Call::Leave { .. }
+            | Call::Inbox { .. }
+            | Call::Withdraw { .. }
             | Call::Reports { .. }
             | Call::Observed { .. }
             | Call::Peers {} => Err(DeskError::NoGateway),

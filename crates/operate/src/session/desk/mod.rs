@@ -24,6 +24,8 @@ pub enum DeskError {
     Key(#[from] BadKey),
     #[error("no gateway answers, and this takes one")]
     NoGateway,
+    #[error("an observer only looks, and this takes an operator")]
+    OnlyObserves,
     #[error("no gateway answers, and this home never read or made {0}")]
     NotHome(Digest),
     #[error("this home's own copy of the ledger cannot be read")]
@@ -37,9 +39,13 @@ impl DeskError {
     pub(crate) const fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) | Self::Call(CallError::Refused(refusal)) => Some(refusal),
-            Self::Call(_) | Self::Key(_) | Self::NoGateway | Self::NotHome(_) | Self::Ledger(_) | Self::OtherAnswer => {
-                None
-            }
+            Self::Call(_)
+            | Self::Key(_)
+            | Self::NoGateway
+            | Self::OnlyObserves
+            | Self::NotHome(_)
+            | Self::Ledger(_)
+            | Self::OtherAnswer => None,
         }
     }
 }
@@ -49,9 +55,14 @@ pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<ControlAnswer, DeskE
 
 /// Law: the answer depends on the gateway's ledger alone, not on the way by which it was asked.
 pub trait Desk: Debug + Send {
-    /// This home's own copy, since no gateway answers: what only a gateway knows is not known.
+    /// No gateway answers, or it tells only what is signed: what it knows beside that is not known.
     fn is_alone(&self) -> bool {
         false
+    }
+
+    /// The ledger comes from there: this home's own copy is brought up to date by it.
+    fn brings(&self) -> bool {
+        !self.is_alone()
     }
 
     /// A gateway that serves machines, too.

@@ -1,4 +1,6 @@
-//! Claims that wait for a person: kept for whoever must look, never authority.
+//! What waits for people: claims for a yes, and what was signed for more signatures. Never authority.
+
+pub mod inbox;
 
 use std::net::IpAddr;
 
