@@ -9,3 +9,4 @@ pub(crate) mod recover;
 mod frozen;
 mod unlock;
 mod tokens;
+mod typing;
