@@ -1,10 +1,11 @@
 //! Root keys at hand: found by the bundles that name them, drawn for a new version, opened by one passphrase.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
+use ground::sealed::SealError;
 use identity::authority::Authority;
 use identity::bundle::InDomain;
 use identity::head::{TrustLine, TrustState};
@@ -19,29 +20,41 @@ use pki_types::CertificateDer;
 use terminal::failure::Failure;
 
 use crate::home::{Common, During, failure};
+use crate::secrets::patiently;
 
 /// A folder with root keys, and the passphrase that was typed for it.
 pub struct RootKeys<'a> {
     common: &'a Common,
     folder: PathBuf,
     prompt: String,
-    asked: OnceCell<Passphrase>,
+    asked: RefCell<Option<Passphrase>>,
 }
 
 impl<'a> RootKeys<'a> {
     pub fn new(common: &'a Common, session: &Session, folder: Option<PathBuf>) -> Self {
         let folder = folder.unwrap_or_else(|| session.folder.folder.clone());
         let prompt = format!("passphrase of the root keys of `{}`", session.known.founding.record.name);
-        Self { common, folder, prompt, asked: OnceCell::new() }
+        Self { common, folder, prompt, asked: RefCell::default() }
     }
 
-    /// Asks once.
+    /// Asks once, or again if that was wrong.
     fn ask(&self) -> Result<Passphrase, NoPassphrase> {
-        if let Some(passphrase) = self.asked.get() {
+        if let Some(passphrase) = &*self.asked.borrow() {
             return Ok(passphrase.clone());
         }
         let typed = self.common.passphrase(&self.prompt)?;
-        Ok(self.asked.get_or_init(|| typed).clone())
+        Ok(self.asked.borrow_mut().insert(typed).clone())
+    }
+
+    fn patiently<T>(&self, attempt: impl FnMut() -> Result<T, RootError>) -> Result<T, RootError> {
+        let is_wrong = |why: &RootError| {
+            let is_wrong = matches!(why, RootError::Seal(SealError::WrongPassphrase));
+            if is_wrong {
+                *self.asked.borrow_mut() = None;
+            }
+            is_wrong
+        };
+        patiently(self.common.passphrase_file.is_none(), is_wrong, attempt)
     }
 
     /// Certifies a gateway's keys where that is lacking, by those roots whose keys are here.
@@ -81,7 +94,7 @@ impl<'a> RootKeys<'a> {
     ) -> Result<Vec<Authority<T>>, Failure> {
         let mut here = Vec::new();
         for root in wanted {
-            match roots::open(&self.folder, root, || self.ask()) {
+            match self.patiently(|| roots::open(&self.folder, root, || self.ask())) {
                 Ok(opened) => here.push(opened),
                 Err(RootError::NotHere { .. }) => {}
                 Err(why) => return Err(failure(doing, &why)),
@@ -110,7 +123,7 @@ impl<'a> RootKeys<'a> {
     pub fn fresh<T: InDomain>(&self, session: &Session, doing: &str) -> Result<Authority<T>, Failure> {
         // A root that a wrong clock dated would be good for nobody, and publishing it would lock its own operator out.
         session.check_clock(clock::now()).during(doing)?;
-        let passphrase = match roots::sealing(&self.folder, || self.ask()).during(doing)? {
+        let passphrase = match self.patiently(|| roots::sealing(&self.folder, || self.ask())).during(doing)? {
             Some(Sealing::Open) => None,
             Some(Sealing::Passphrase(passphrase)) => Some(passphrase),
             None => self.common.new_passphrase(false, doing)?,

@@ -7,6 +7,13 @@ use zeroize::Zeroizing;
 
 use crate::file::{self, FileError};
 
+/// In bits: each guess takes a tenth of a second, and there are many machines.
+const STRONG: u32 = 40;
+/// A word of the 10,000 that people know, a letter, and a digit or sign: tenths of a bit.
+const TENTHS_OF_WORD: u32 = 133;
+const TENTHS_OF_LETTER: u32 = 47;
+const TENTHS_OF_OTHER: u32 = 40;
+
 #[derive(Clone)]
 pub struct Passphrase(Zeroizing<String>);
 
@@ -51,6 +58,29 @@ impl Passphrase {
         }
     }
 
+    /// It falls to at most two to the power of so many guesses: by words that everybody knows, letters in a row, and what is
+    /// left letter by letter. Whoever drew it otherwise knows better; it is a bound and no praise.
+    pub fn guessed_within(&self) -> u32 {
+        let text = self.0.to_lowercase();
+        let mut tenths = 0;
+        for part in parts(&text) {
+            let letters = part.chars().zip(part.chars().skip(1)).filter(|(one, next)| !is_run(*one, *next)).count() + 1;
+            let letters = u32::try_from(letters).unwrap_or(u32::MAX);
+            let is_word = part.chars().all(char::is_alphabetic);
+            let each = if is_word { TENTHS_OF_LETTER } else { TENTHS_OF_OTHER };
+            let most = if is_word { TENTHS_OF_WORD } else { u32::MAX };
+            tenths += letters.saturating_mul(each).min(most);
+        }
+        // Capitals in odd places.
+        let capitals = self.0.chars().filter(|c| c.is_uppercase()).count();
+        tenths / 10 + u32::try_from(capitals).unwrap_or(0)
+    }
+
+    /// Whoever has the files tries as many on a few machines.
+    pub fn is_weak(&self) -> bool {
+        self.guessed_within() < STRONG
+    }
+
     pub fn ask(prompt: &str) -> Result<Self, NoPassphrase> {
         if !std::io::stderr().is_terminal() && !std::io::stdin().is_terminal() {
             return Err(NoPassphrase::NoTerminal);
@@ -64,5 +94,34 @@ impl Passphrase {
         let first = Self::ask(prompt)?;
         let second = Self::ask("again")?;
         if first.bytes() == second.bytes() { Ok(first) } else { Err(NoPassphrase::Differ) }
+    }
+}
+
+/// Letters that stand together, and what stands between them; blanks tell nothing.
+fn parts(text: &str) -> Vec<&str> {
+    let is_letter = |c: char| c.is_alphabetic();
+    let words = text.split(|c: char| !is_letter(c)).filter(|part| !part.is_empty());
+    words.chain(text.split(|c: char| is_letter(c) || c.is_whitespace()).filter(|part| !part.is_empty())).collect()
+}
+
+/// `aa`, `ab`, `21`: the next one is no choice.
+const fn is_run(one: char, next: char) -> bool {
+    (one as u32).abs_diff(next as u32) <= 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_many_people_would_choose_is_weak_and_several_words_are_not() {
+        let bits = |text: &str| Passphrase::new(text.to_owned()).guessed_within();
+        for weak in ["sea", "password1", "Summer2026!", "aaaaaaaaaaaaaaaaaaaa", "abcdefghijklmnop", "correct horse"] {
+            assert!(Passphrase::new(weak.to_owned()).is_weak(), "{weak}: {}", bits(weak));
+        }
+        for strong in ["correct horse battery staple", "kelp-otter-anvil-plume", "x7Kq#v2Pz!9mR4wT"] {
+            assert!(!Passphrase::new(strong.to_owned()).is_weak(), "{strong}: {}", bits(strong));
+        }
+        assert!(bits("sea salt") > bits("sea"), "more is never less");
     }
 }

@@ -11,3 +11,4 @@ pub(crate) mod recover;
 mod frozen;
 mod unlock;
 mod tokens;
+mod typing;

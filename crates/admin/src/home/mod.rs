@@ -14,6 +14,7 @@ use gateway::gateway::{Gateway, GatewayError};
 use gateway::store::folder::GatewayFolder;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
+use ground::sealed::SealError;
 use identity::id::OrgId;
 use identity::key::PublicKey;
 use identity::principal::{Address, OrgName, SignerName};
@@ -21,7 +22,7 @@ use identity::signers::Quorum;
 
 use operate::folder::{FolderError, OperatorFolder};
 use operate::key::agent::words::Material;
-use operate::key::{self, SignerKeys};
+use operate::key::{self, KeyError, SignerKeys};
 use operate::replica::roll::Roll;
 use operate::session::Session;
 use operate::session::desk::remote::RemoteDesk;
@@ -34,7 +35,7 @@ use wire::known::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
-use crate::secrets::{key_failure, without_passphrase};
+use crate::secrets::{key_failure, patiently, tell_if_weak, without_passphrase};
 pub use failing::{During, Explain, failure};
 
 /// So long a command waits for others that have the gateway's folder open.
@@ -178,19 +179,25 @@ impl Common {
         }
     }
 
+    fn patiently<T>(&self, attempt: impl FnMut() -> Result<T, KeyError>) -> Result<T, KeyError> {
+        let is_wrong = |why: &KeyError| matches!(why, KeyError::Seal(SealError::WrongPassphrase));
+        patiently(self.passphrase_file.is_none(), is_wrong, attempt)
+    }
+
     /// Opens the signer keys that are here.
     pub fn keys(&self, org: &OrgName, doing: &str) -> Result<SignerKeys, Failure> {
         let (folder, known) = self.operator(org, doing)?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        SignerKeys::open(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))
+        self.patiently(|| SignerKeys::open(&folder, &known.signers, &ask))
+            .map_err(|why| key_failure(&folder, doing, &why))
     }
 
     /// Opens all keys of current signers that are here, to hand them to an agent.
     pub fn keys_for_agent(&self, org: &OrgName, doing: &str) -> Result<(OrgId, Vec<(SignerName, Material)>), Failure> {
         let (folder, known) = self.operator(org, doing)?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        let opened =
-            key::open_for_agent(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
+        let opened = self.patiently(|| key::open_for_agent(&folder, &known.signers, &ask));
+        let opened = opened.map_err(|why| key_failure(&folder, doing, &why))?;
         Ok((known.org(), opened))
     }
 
@@ -214,7 +221,7 @@ impl Common {
     /// Opens the keys of those here who belong to one of these quorums.
     pub fn keys_for(&self, folder: &OperatorFolder, quorums: &[Quorum], doing: &str) -> Result<SignerKeys, Failure> {
         let ask = || self.passphrase("passphrase of your signer key");
-        SignerKeys::open_for(folder, quorums, ask).map_err(|why| key_failure(folder, doing, &why))
+        self.patiently(|| SignerKeys::open_for(folder, quorums, &ask)).map_err(|why| key_failure(folder, doing, &why))
     }
 
     /// The public half of a key that lies here.
@@ -225,7 +232,7 @@ impl Common {
         doing: &str,
     ) -> Result<PublicKey, Failure> {
         let ask = || self.passphrase(&format!("passphrase of `{name}`"));
-        SignerKeys::public_key(folder, name, ask).map_err(|why| key_failure(folder, doing, &why))
+        self.patiently(|| SignerKeys::public_key(folder, name, &ask)).map_err(|why| key_failure(folder, doing, &why))
     }
 
     /// A passphrase for a key that is about to be made; nothing if it is to lie there in the open.
@@ -238,7 +245,10 @@ impl Common {
             None => Passphrase::ask_new("passphrase for the private keys of the org"),
         };
         let hint = "give it with --passphrase-file FILE; or type --unprotected to keep the keys unencrypted";
-        passphrase.map(Some).map_err(|why| Failure::new(doing, &why).hint(without_passphrase(&why, hint)))
+        passphrase
+            .inspect(|passphrase| tell_if_weak(self.json, passphrase))
+            .map(Some)
+            .map_err(|why| Failure::new(doing, &why).hint(without_passphrase(&why, hint)))
     }
 
     /// A session to look at things.
@@ -273,8 +283,8 @@ impl Common {
         let folder = OperatorFolder::at(&self.home(), &org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
         let known = folder.known().during(doing)?;
-        let keys =
-            SignerKeys::open_all(&folder, &known.signers, ask).map_err(|why| key_failure(&folder, doing, &why))?;
+        let keys = self.patiently(|| SignerKeys::open_all(&folder, &known.signers, &ask));
+        let keys = keys.map_err(|why| key_failure(&folder, doing, &why))?;
         let session = self.begin(&org, Some(&keys), doing, false).await?;
         Ok((session, keys))
     }

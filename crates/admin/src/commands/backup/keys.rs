@@ -12,7 +12,7 @@ use ground::passphrase::{NoPassphrase, Passphrase};
 use operate::backup::BackupError;
 use terminal::failure::{Exit, Failure};
 
-use crate::secrets::without_passphrase;
+use crate::secrets::{tell_if_weak, without_passphrase};
 
 /// The passphrase of the backup, which is not the one of the keys.
 #[derive(Debug, Args)]
@@ -53,9 +53,11 @@ pub(super) struct SealingOptions {
 }
 
 impl SealingOptions {
-    pub(super) fn get(&self, doing: &str) -> Result<To, Failure> {
+    pub(super) fn get(&self, quiet: bool, doing: &str) -> Result<To, Failure> {
         if self.to.is_empty() && self.to_file.is_empty() {
-            return self.passphrase.get(doing, Passphrase::ask_new).map(To::Passphrase);
+            let chosen = self.passphrase.get(doing, Passphrase::ask_new)?;
+            tell_if_weak(quiet, &chosen);
+            return Ok(To::Passphrase(chosen));
         }
         let given = self.to.iter().map(|text| text.parse()).collect::<Result<Vec<Recipient>, _>>();
         let mut all = given.map_err(|why| Failure::new(doing, &why).exit(Exit::Usage))?;

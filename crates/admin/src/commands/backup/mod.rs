@@ -112,7 +112,7 @@ impl Create {
         if out.symlink_metadata().is_ok() {
             return Err(create_failure(doing, &MakeError::Backup(BackupError::Exists(out))));
         }
-        let to = self.sealing.get(doing)?;
+        let to = self.sealing.get(common.json, doing)?;
         let made = make::make(&common.home(), &org, &out, &to).map_err(|why| create_failure(doing, &why))?;
         let bytes = std::fs::metadata(&out).map_or(0, |meta| meta.len());
         let told = Created {
