@@ -11,7 +11,8 @@ usage() {
 Usage: sh join.sh --gateway URL [--gateway URL ...] --root SHA256 [...] --agents SHA256 [OPTION ...] < CODE
        sh join.sh --uninstall [--as SCOPE]
 
-  --gateway URL      https://HOST:PORT of a gateway; given several times, they are tried in turn
+  --gateway URL      https://HOST:PORT of a gateway, or socks5://PROXY:PORT/HOST:PORT; given several times, they are tried
+                     in turn
   --root SHA256      hash of a PEM file: the roots by which the gateways before it are believed, and by no others
   --agents SHA256    hash of the list of agents
   --name NAME        this machine's name in the org [default: its host name]
@@ -105,13 +106,16 @@ main() {
 
 add_gateway() {
     host=${1#https://} port=''
+    case $1 in
+        socks5://*:*/*) host=${1#socks5://*/} ;;
+    esac
     case $host in
         \[*\]:*) port=${host##*\]:} host=${host#\[} host=${host%\]:*} ;;
         *:*) port=${host##*:} host=${host%:*} ;;
     esac
     bad="not the address of a gateway, https://HOST:PORT: $1"
     case $1 in
-        https://*) ;;
+        https://* | socks5://*:*/*) ;;
         *) wrong "$bad" ;;
     esac
     case $port in
@@ -292,11 +296,15 @@ pull() { # URL FILE LIMIT quiet|shown; $anchor: the roots to believe
     limit=$(($3 / 512 + 1))
     # shellcheck disable=SC2016
     bounded='blocks=$1; shift; ulimit -c 0; (trap "" XFSZ) 2>/dev/null && trap "" XFSZ; ulimit -f "$blocks"; exec "$@"'
-    url=$1 file=$2 how=$4
+    url=$1 file=$2 how=$4 proxy=''
+    case $url in
+        socks5://*) proxy=${url#socks5://} && url=https://${proxy#*/} && proxy=${proxy%%/*} ;;
+    esac
     if [ "$how" = shown ] && [ ! -t 2 ]; then how=quiet; fi
     # No configuration of this machine has a say, and no redirection is followed.
     if [ "$fetcher" = curl ]; then
         set -- curl -q -g --fail --proto =https --connect-timeout 30 --speed-limit 10 --speed-time 60 -C - -o "$file"
+        [ -z "$proxy" ] || set -- "$@" --socks5-hostname "$proxy"
         if [ -n "$anchor" ]; then
             set -- "$@" --cacert "$anchor" --capath "$work/none"
         else
@@ -358,6 +366,12 @@ try_get() { # As get. With $only, from gateways of that root alone, whoever answ
         elif [ ! -f "$anchor" ]; then
             continue
         fi
+        case $fetcher/$gateway in
+            wget/socks5:*)
+                note "$gateway: wget knows no such proxy; install curl"
+                continue
+                ;;
+        esac
         tries=0
         while [ "$tries" -lt 4 ]; do
             tries=$((tries + 1))

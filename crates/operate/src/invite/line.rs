@@ -9,9 +9,12 @@ use identity::principal::{Address, Host, Way};
 use org::release::Release;
 use zeroize::Zeroizing;
 
+pub use self::start::Start;
 use crate::release::{self, files};
 use crate::session::{Result, Session, Unwise};
 use crate::trust::versions::{endpoint_roots_pem, outside_in_use};
+
+mod start;
 
 /// Static bytes: nothing is ever written into them, so that their hash says everything.
 pub(crate) const JOIN_SH: &[u8] = include_bytes!("../../assets/join.sh");
@@ -95,24 +98,37 @@ pub struct JoinLine<'a> {
     pub gateways: &'a [Address],
     /// Nothing: the agent must be there already.
     pub kit: Option<&'a Kit>,
+    /// What the line fetches first.
+    pub start: Option<&'a Start>,
     /// A name that the machine must take.
     pub name: Option<&'a str>,
 }
 
-/// Where files are fetched.
+/// Where files are fetched, and through which proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Source {
-    url: String,
+    at: String,
+    proxy: Option<String>,
     root: Digest,
+}
+
+impl Source {
+    /// As scripts read it.
+    fn url(&self) -> String {
+        match &self.proxy {
+            Some(proxy) => format!("socks5://{proxy}/{}", self.at),
+            None => format!("https://{}", self.at),
+        }
+    }
 }
 
 /// As the script reads them: a root is that of the gateways before it that have none.
 fn words(sources: &[Source]) -> String {
     let mut words = String::new();
-    for (at, Source { url, root }) in sources.iter().enumerate() {
-        let _ = write!(words, " --gateway {url}");
-        if sources.get(at + 1).is_none_or(|next| next.root != *root) {
-            let _ = write!(words, " --root {root}");
+    for (at, source) in sources.iter().enumerate() {
+        let _ = write!(words, " --gateway '{}'", source.url());
+        if sources.get(at + 1).is_none_or(|next| next.root != source.root) {
+            let _ = write!(words, " --root {}", source.root);
         }
     }
     words
@@ -125,21 +141,52 @@ fn roots(sources: &[Source]) -> String {
     roots.take(if same { 1 } else { usize::MAX }).collect::<Vec<_>>().join(",")
 }
 
-fn urls(sources: &[Source]) -> Vec<&str> {
-    sources.iter().map(|source| source.url.as_str()).collect()
+fn urls(sources: &[Source]) -> String {
+    sources.iter().map(Source::url).collect::<Vec<_>>().join(",")
 }
 
 /// Shell: brings `join.sh` from the first of these that gives what hashes to `$h`, and leaves `good` if one did, `whole` if
 /// somebody gave all of something else. Whoever answers is asked: what it gives counts by its hash alone. Every byte
 /// passes through `dd`, which ends after so many, also where nobody said how many will come.
-fn fetch_script(urls: &str) -> String {
+fn fetch_script(sources: &[Source]) -> String {
+    let urls = sources.iter().map(|source| format!("'{}'", source.url())).collect::<Vec<_>>().join(" ");
     format!(
-        "for u in {urls}; do for f in curl wget; do {{ if [ $f = curl ]; then curl -qfsSk -m 300 \"$u/v1/file/$h\"; else wget \
-         -qO- -T 60 --no-check-certificate \"$u/v1/file/$h\"; fi && echo 1 >whole; }} | {{ dd bs=1 count={SCRIPT_BYTES} \
-         of=join.sh; dd bs=1 count=1 of=more; }} 2>/dev/null || :; if (sha256sum join.sh || shasum -a 256 join.sh || digest \
-         -a sha256 join.sh || openssl dgst -sha256 join.sh) 2>/dev/null | grep -q $h; then echo 1 >good; break 2; fi; \
-         [ ! -s more ] || echo 1 >whole; done; done"
+        "for u in {urls}; do p='' g=$u; case $u in socks5://*) p=${{u#socks5://}} g=https://${{u#socks5://*/}} p=${{p%%/*}} ;; \
+         esac; for f in curl wget; do {{ if [ $f = curl ]; then curl -qgfsSk -m 300 ${{p:+--socks5-hostname}} ${{p:+\"$p\"}} \
+         \"$g/v1/file/$h\"; elif [ -z \"$p\" ]; then wget -qO- -T 60 --no-check-certificate \"$g/v1/file/$h\"; else false; fi && \
+         echo 1 >whole; }} | {{ dd bs=1 count={SCRIPT_BYTES} of=join.sh; dd bs=1 count=1 of=more; }} 2>/dev/null || :; if \
+         (sha256sum join.sh || shasum -a 256 join.sh || digest -a sha256 join.sh || openssl dgst -sha256 join.sh) 2>/dev/null \
+         | grep -q $h; then echo 1 >good; break 2; fi; [ ! -s more ] || echo 1 >whole; done; done"
     )
+}
+
+/// Where a plain download gets to, and by which roots whoever answers there is believed. A gateway inside something else
+/// counts only where a root of the carrier's own is known.
+fn sources(kit: &Kit, gateways: &[Address]) -> Vec<Source> {
+    let source = |address: &Address| {
+        let (root, proxy) = match &address.way {
+            Way::Direct => (Some(kit.root), None),
+            Way::WebSocket { .. } => (kit.outside.get(&address.host).copied(), None),
+            Way::Socks5 { proxy } => (Some(kit.root), Some(proxy.to_string())),
+        };
+        Some(Source { at: address.host_port().to_string(), proxy, root: root? })
+    };
+    gateways.iter().filter_map(source).collect()
+}
+
+/// Shell: fetches `join.sh`, compares its hash, runs it with `more` words; the code is on stdin.
+fn body(kit: &Kit, sources: &[Source], more: &str) -> String {
+    let steps = [
+        "set -e\nd=$(mktemp -d)\ntrap 'cd /; rm -rf \"$d\"' 0\ncd \"$d\"".to_owned(),
+        format!("h={}", kit.script),
+        fetch_script(sources),
+        format!(
+            "[ -s good ] || [ ! -s whole ] || {{ echo 'freehold: {OTHER_SCRIPT}' >&2; exit 3; }}; [ -s good ] || {{ echo \
+             'freehold: {NO_SCRIPT}' >&2; exit 1; }}"
+        ),
+        format!("sh join.sh{} --agents {}{more}", words(sources), kit.release.list),
+    ];
+    steps.join("\n")
 }
 
 impl JoinLine<'_> {
@@ -148,49 +195,37 @@ impl JoinLine<'_> {
         !self.sources().is_empty()
     }
 
-    /// Where a plain download gets to, and by which roots whoever answers there is believed. A gateway inside something
-    /// else counts only where a root of the carrier's own is known.
     fn sources(&self) -> Vec<Source> {
-        let Some(kit) = self.kit else { return Vec::new() };
-        let source = |address: &Address| {
-            let root = match address.way {
-                Way::Direct => Some(kit.root),
-                Way::WebSocket { .. } => kit.outside.get(&address.host).copied(),
-                Way::Socks5 { .. } => None,
-            };
-            Some(Source { url: format!("https://{}", address.host_port()), root: root? })
-        };
-        self.gateways.iter().filter_map(source).collect()
+        self.kit.map(|kit| sources(kit, self.gateways)).unwrap_or_default()
     }
 
-    /// For a root shell of any kind. The code is a word of `echo`, which every shell has built in, so that no list of
-    /// processes shows it.
+    /// For a root shell of any kind.
     pub fn shell(&self) -> Zeroizing<String> {
-        let (open, close) = if self.installs() { ("(", ")") } else { ("", "") };
-        Zeroizing::new(format!("echo {} | {open}{}{close}", self.code, self.body("; ")))
+        let sources = self.sources();
+        match self.start.filter(|_| !sources.is_empty()) {
+            Some(start) => start.line(&sources, &self.named()),
+            None => Zeroizing::new(format!("echo {} | freehold-node join{}", self.code, self.named())),
+        }
     }
 
-    /// Fetches the script, compares its hash, runs it; the code is on stdin. Where nothing can be fetched, the agent is there.
-    fn body(&self, and: &str) -> String {
-        let name = self.name.map(|name| format!(" --name {name}")).unwrap_or_default();
-        let sources = self.sources();
-        let Some(kit) = self.kit.filter(|_| !sources.is_empty()) else { return format!("freehold-node join{name}") };
-        let mut steps: Vec<String> =
-            ["set -e", "d=$(mktemp -d)", "trap 'cd /; rm -rf \"$d\"' 0", "cd \"$d\""].map(str::to_owned).into();
-        steps.push(format!("h={}", kit.script));
-        steps.push(fetch_script(&urls(&sources).join(" ")));
-        steps.push(format!(
-            "[ -s good ] || [ ! -s whole ] || {{ echo 'freehold: {OTHER_SCRIPT}' >&2; exit 3; }}; [ -s good ] || {{ echo \
-             'freehold: {NO_SCRIPT}' >&2; exit 1; }}"
-        ));
-        steps.push(format!("sh join.sh{} --agents {}{name}", words(&sources), kit.release.list));
-        steps.join(and)
+    fn named(&self) -> String {
+        self.name.map(|name| format!(" --name {name}")).unwrap_or_default()
+    }
+
+    /// With the code on stdin. Where nothing can be fetched, the agent is there.
+    fn body(&self) -> String {
+        match self.kit.map(|kit| (kit, sources(kit, self.gateways))) {
+            Some((kit, sources)) if !sources.is_empty() => body(kit, &sources, &self.named()),
+            Some(_) | None => format!("freehold-node join{}", self.named()),
+        }
     }
 
     /// The same for an administrator's PowerShell.
     pub fn powershell(&self) -> Option<Zeroizing<String>> {
-        let (kit, sources) = (self.kit?, self.sources());
-        let (first, gateways) = (&sources.first()?.url, urls(&sources).join(","));
+        let (kit, mut sources) = (self.kit?, self.sources());
+        // What fetches there knows no such proxy.
+        sources.retain(|source| source.proxy.is_none());
+        let (first, gateways) = (sources.first()?.url(), urls(&sources));
         let name = self.name.map(|name| format!(" -Name '{name}'")).unwrap_or_default();
         let mut line = Zeroizing::new(String::new());
         // Writing into a string cannot fail. An older curl knows no bound but the time and the rate: 6 MB.
@@ -211,7 +246,7 @@ impl JoinLine<'_> {
 
     /// User data for cloud-init: the code in a private file in memory, and what reads it.
     pub fn cloud_init(&self) -> Zeroizing<String> {
-        let body = self.body("\n");
+        let body = self.body();
         let script = format!("(\n{body}\n) < {CLOUD_FOLDER}/code && rm -f {CLOUD_FOLDER}/code");
         let mut indented = String::new();
         for line in script.lines() {
@@ -239,7 +274,7 @@ impl JoinLine<'_> {
         let mut lines = Zeroizing::new(format!("FREEHOLD_INVITE={}\n", self.code));
         let sources = self.sources();
         if let Some(kit) = self.kit.filter(|_| !sources.is_empty()) {
-            let _ = writeln!(lines, "FREEHOLD_GATEWAYS={}", urls(&sources).join(","));
+            let _ = writeln!(lines, "FREEHOLD_GATEWAYS={}", urls(&sources));
             let _ = writeln!(lines, "FREEHOLD_SCRIPT_SHA256={}", kit.script);
             let _ = writeln!(lines, "FREEHOLD_ROOT_SHA256={}", roots(&sources));
             let _ = writeln!(lines, "FREEHOLD_AGENTS_SHA256={}", kit.release.list);

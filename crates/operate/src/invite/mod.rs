@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use ground::random;
 use identity::head::{Cause, Head};
-use identity::id::{Digest, InviteId};
+use identity::id::InviteId;
 use identity::key::PublicKey;
 use identity::principal::glob::NameGlob;
 use identity::principal::label::Label;
@@ -21,6 +21,7 @@ use identity::time::{Seconds, Timestamp};
 use ipnet::IpNet;
 use kinds::InviteTerms;
 use ledger::views::{self, InviteView};
+use line::{Kit, Start};
 use manifest::fleet::ROLE_OPERATOR;
 use org::invite::code::InviteCode;
 use org::invite::{Approval, Invite, Right, Uses};
@@ -45,7 +46,9 @@ pub struct InviteWish {
     /// The gateways at which it can be used; the one that is asked, if none is named.
     pub at: Vec<NodeName>,
     /// What its line downloads.
-    pub files: BTreeSet<Digest>,
+    pub kit: Option<Kit>,
+    /// How many heads come before anybody may join with it.
+    pub after: u64,
     pub approval: Approval,
     pub approvers: u8,
     pub terms: InviteTerms,
@@ -54,11 +57,34 @@ pub struct InviteWish {
 /// The longest that an invite may live.
 const MAX_TTL: Seconds = Seconds::DAY.times(366);
 
-pub async fn create(session: &mut Session, keys: &SignerKeys, wish: &InviteWish) -> Result<Made<(Invite, InviteCode)>> {
+/// An invite, and what is handed to whoever joins with it.
+#[derive(Debug)]
+pub struct NewInvite {
+    pub invite: Invite,
+    pub code: InviteCode,
+    /// What its line fetches first.
+    pub start: Option<Start>,
+}
+
+pub async fn create(session: &mut Session, keys: &SignerKeys, wish: &InviteWish) -> Result<Made<NewInvite>> {
     wish.check(session.signers().quorum.signers().len())?;
     let root = pinned_root(session).await?;
     let id = random::invite_id()?;
     let (key, ticket) = wish.terms.kind.draw(session.known.org(), id)?;
+    let code = InviteCode {
+        org: session.known.org(),
+        name: session.known.founding.record.name.clone(),
+        signers_floor: session.signers().as_ref(),
+        head_floor: session.head().version.saturating_add(wish.after),
+        endpoint_root: root,
+        gateways: addresses_of(session, &rights(session, &wish.at, wish.uses)?),
+        ticket,
+    };
+    let start = match &wish.kit {
+        Some(kit) => Start::hand_in(session, kit, &code).await?,
+        None => None,
+    };
+    let files = wish.kit.iter().flat_map(Kit::files).chain(start.iter().map(|start| start.digest)).collect();
     let made = session
         .publish(keys, |session, now| {
             let invite = Invite {
@@ -77,22 +103,13 @@ pub async fn create(session: &mut Session, keys: &SignerKeys, wish: &InviteWish)
                 roles: wish.roles.clone(),
                 approval: wish.approval,
                 approvers: wish.approvers,
-                files: wish.files.clone(),
+                files: BTreeSet::clone(&files),
                 root: Some(root),
             };
             Ok(Unsigned { objects: vec![session.seal(&invite)?], next: None, what: invite })
         })
         .await?;
-    let code = InviteCode {
-        org: session.known.org(),
-        name: session.known.founding.record.name.clone(),
-        signers_floor: session.signers().as_ref(),
-        head_floor: session.head().version,
-        endpoint_root: root,
-        gateways: addresses_of(session, &made.what.rights),
-        ticket,
-    };
-    Ok(made.map(|invite| (invite, code)))
+    Ok(made.map(|invite| NewInvite { invite, code, start }))
 }
 
 impl InviteWish {

@@ -92,7 +92,8 @@ pub(crate) async fn open(session: &mut Session, keys: &SignerKeys, patterns: &Pa
             labels: spec.labels.clone(),
             roles: spec.roles.clone(),
             terms: InviteTerms { kind: InviteChoice::Pattern, hosts: spec.hosts.clone() },
-            files: BTreeSet::new(),
+            kit: None,
+            after: 0,
             // A pattern is for machines that nobody handed a code: whichever gateway they find.
             at: session.head().mandates.iter().map(|mandate| mandate.gateway.clone()).collect(),
             approval: if spec.approvers.is_some() { Approval::Human } else { Approval::None },

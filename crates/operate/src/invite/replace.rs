@@ -1,9 +1,6 @@
 //! A node's key taken back and its name offered again, in one command: the cure for a clone or a restored disk.
 
-use std::collections::BTreeSet;
-
 use identity::head::Head;
-use identity::id::Digest;
 use identity::time::Seconds;
 use ledger::views::NodeView;
 use org::invite::code::InviteCode;
@@ -11,7 +8,8 @@ use org::invite::{Approval, Invite, Uses};
 use org::state::Standing;
 
 use crate::invite::kinds::InviteTerms;
-use crate::invite::{InviteWish, create};
+use crate::invite::line::{Kit, Start};
+use crate::invite::{InviteWish, NewInvite, create};
 use crate::key::SignerKeys;
 use crate::node::{check_revocable, revoke};
 use crate::session::{Made, Result, Session, Unwise};
@@ -23,6 +21,7 @@ pub struct Replaced {
     pub head: Option<Made<Head>>,
     pub invite: Made<Invite>,
     pub code: InviteCode,
+    pub start: Option<Start>,
 }
 
 /// Revokes the node's key, and makes an invite for one machine of this name with the same labels and roles.
@@ -33,7 +32,7 @@ pub async fn replace(
     keys: &SignerKeys,
     node: &NodeView,
     ttl: Seconds,
-    files: BTreeSet<Digest>,
+    kit: Option<Kit>,
 ) -> Result<Replaced> {
     let over = node.state == Standing::Revoked;
     if !over {
@@ -50,13 +49,14 @@ pub async fn replace(
         roles: node.roles.iter().cloned().collect(),
         terms: InviteTerms::default(),
         at: Vec::new(),
-        files,
+        kit,
+        after: u64::from(!over),
         approval: Approval::None,
         approvers: 1,
     };
-    let Made { what: (invite, mut code), pending, roll } = create(session, keys, &wish).await?;
+    let Made { what: NewInvite { invite, mut code, start }, pending, roll } = create(session, keys, &wish).await?;
     let head = if over { None } else { Some(revoke(session, keys, node).await?) };
     // Whoever joins with it knows that the old key is gone.
     code.head_floor = head.as_ref().map_or(session.head().version, |head| head.what.version);
-    Ok(Replaced { head, invite: Made { what: invite, pending, roll }, code })
+    Ok(Replaced { head, invite: Made { what: invite, pending, roll }, code, start })
 }

@@ -12,8 +12,8 @@ use org::state::Standing;
 use wire::known::Known;
 
 use crate::invite::kinds::InviteTerms;
-use crate::invite::line::{self, Kit};
-use crate::invite::{InviteWish, create};
+use crate::invite::line::{self, Kit, Start};
+use crate::invite::{InviteWish, NewInvite, create};
 use crate::key::SignerKeys;
 use crate::node;
 use crate::session::{Made, Result, Session, Unwise, maps};
@@ -100,6 +100,7 @@ pub struct MachineInvite {
     pub invite: Invite,
     pub code: InviteCode,
     pub kit: Option<Kit>,
+    pub start: Option<Start>,
 }
 
 /// Nothing if the machine is a member already.
@@ -126,12 +127,14 @@ pub async fn invite_machine(
         roles: BTreeSet::new(),
         terms: InviteTerms::default(),
         at: Vec::new(),
-        files: kit.iter().flat_map(Kit::files).collect(),
+        kit,
+        after: 0,
         approval: Approval::None,
         approvers: 1,
     };
     let made = create(session, keys, &wish).await?;
-    Ok(Some(made.map(|(invite, code)| MachineInvite { invite, code, kit })))
+    let kit = wish.kit;
+    Ok(Some(made.map(|NewInvite { invite, code, start }| MachineInvite { invite, code, kit, start })))
 }
 
 /// The machines that may speak for a user, as people read them: by what is published, and by what the head places.

@@ -170,6 +170,23 @@ pub enum BadCode {
 impl InviteCode {
     /// The text to hand over. Wiped by the caller's `Zeroizing`.
     pub fn encode(&self) -> Zeroizing<String> {
+        let mut out = self.public();
+        self.ticket.write(&mut out);
+        let check = sha256(&out);
+        out.extend_from_slice(&check[..4]);
+        Zeroizing::new(format!("{PREFIX}{}", base64url(&out)))
+    }
+
+    /// The text in two: as far as no letter of it says anything of the ticket, and the rest.
+    pub fn halves(&self) -> (String, Zeroizing<String>) {
+        let text = self.encode();
+        // Three bytes are four letters.
+        let (public, secret) = text.split_at(PREFIX.len() + self.public().len() / 3 * 4);
+        (public.to_owned(), Zeroizing::new(secret.to_owned()))
+    }
+
+    /// What everybody may know.
+    fn public(&self) -> Zeroizing<Vec<u8>> {
         let mut out = Zeroizing::new(vec![self.ticket.version()]);
         out.extend_from_slice(&self.org.0);
         push_text(&mut out, self.name.as_str());
@@ -181,10 +198,7 @@ impl InviteCode {
         for gateway in self.gateways.iter().take(MAX_GATEWAYS) {
             push_text(&mut out, &gateway.to_string());
         }
-        self.ticket.write(&mut out);
-        let check = sha256(&out);
-        out.extend_from_slice(&check[..4]);
-        Zeroizing::new(format!("{PREFIX}{}", base64url(&out)))
+        out
     }
 }
 
@@ -295,6 +309,19 @@ mod tests {
             assert_eq!(read.encode(), whole.encode());
             let public = |code: &InviteCode| code.ticket.key(code.org).map(|key| key.public());
             assert_eq!((public(&read), read.ticket.authority()), (public(&whole), whole.ticket.authority()));
+        }
+    }
+
+    #[test]
+    fn the_first_half_of_a_code_is_the_same_whatever_the_secret_and_both_are_the_code() {
+        for name in ["harbor", "harbors", "harbour-2"] {
+            let with = |byte| {
+                let ticket = Ticket::Token { invite: InviteId([byte; 16]), secret: InviteSecret::new([byte; 16]) };
+                InviteCode { name: name.parse().unwrap(), ticket, ..code() }
+            };
+            let [(one, secret), (other, another)] = [with(0), with(255)].map(|code| code.halves());
+            assert_eq!((&one, one.clone() + &secret), (&other, with(0).encode().to_string()));
+            assert!(secret != another && secret.len() <= 51, "{}", secret.len());
         }
     }
 

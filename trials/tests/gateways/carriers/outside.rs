@@ -56,14 +56,14 @@ fn add(place: &Place) -> Value {
     staged
 }
 
-fn release(place: &Place) {
+pub fn release(place: &Place) {
     let agent = place.path("freehold-node");
     std::fs::write(&agent, crate::line::real_agent()).unwrap();
     succeeded(&place.freehold(&["release", "add", &agent.to_string_lossy()]));
 }
 
 /// The line in a real shell, on a machine with a folder of its own.
-fn paste(place: &Place, name: &str, line: &str) -> Output {
+pub fn paste(place: &Place, name: &str, line: &str) -> Output {
     let (bin, orgs) = (place.path(&format!("{name}-bin")), place.path(&format!("{name}-orgs")));
     let mut command = Command::new("dash");
     command.env("FREEHOLD_BIN", bin).env("FREEHOLD_ROOT", orgs).env("HOME", place.path(""));
@@ -96,7 +96,7 @@ fn a_line_goes_through_a_web_server_with_a_certificate_of_its_own() {
     assert_eq!(shown["outside"][0]["hosts"], serde_json::json!(["127.0.0.1"]), "{shown}");
 
     let line = text(&place.invite(&["--name", "web-1"]), "line");
-    assert!(line.contains(&format!("--gateway https://127.0.0.1:{} --root ", web.at.port)), "{line}");
+    assert!(line.contains(&format!(";_f 127.0.0.1:{}||{{", web.at.port)), "{line}");
     let told = paste(&place, "web-1", &line);
     succeeded(&told);
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));

@@ -1,7 +1,8 @@
 //! By a SOCKS5 proxy, which looks the name up.
 
-use trials::place::{Place, ended, stdout, succeeded, until};
+use trials::place::{Place, ended, stdout, succeeded, text, until};
 
+use super::outside::{paste, release};
 use super::{Carrier, founded, serial};
 
 fn microsocks() -> Carrier {
@@ -39,6 +40,23 @@ fn a_node_joins_renews_and_is_revoked_by_a_socks5_proxy() {
     succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
     let (exit, told) = agent.end();
     assert_eq!(exit, Some(3), "{told}");
+}
+
+#[test]
+fn the_line_goes_by_a_socks5_proxy() {
+    let place = Place::new();
+    let proxy = microsocks().started();
+    founded(&place, &by(&proxy, &format!("localhost:{}", place.port)), &[]);
+    let _gateway = place.serve();
+    release(&place);
+    let line = text(&place.invite(&["--name", "web-1"]), "line");
+    let by = format!("--socks5-hostname 127.0.0.1:{}", proxy.at.port);
+    assert!(line.contains(&by) && line.len() < 450, "{} letters: {line}", line.len());
+    succeeded(&paste(&place, "web-1", &line));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
+    drop(proxy);
+    let line = text(&place.invite(&["--name", "web-2"]), "line");
+    ended(&paste(&place, "web-2", &line), 1, "no gateway gave the script");
 }
 
 #[test]

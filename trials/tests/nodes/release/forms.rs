@@ -1,8 +1,9 @@
 //! The line and the other forms of an invite: each is read by what it was made for.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
+use identity::id::Digest;
 use serde_json::Value;
 use trials::network::shelf::{Credential, Shelf, Way};
 use trials::place::{Place, Running, ended, mode, output, stderr, stdout, succeeded, text};
@@ -23,9 +24,15 @@ const TELLS: &str = "#!/bin/sh\necho \"told: $*\"\ncat\n";
 fn line_for(place: &Place, script: &str) -> String {
     let line = text(&place.invite(&[]), "line");
     let own = line.split("h=").nth(1).unwrap()[..64].to_owned();
-    let digest = identity::id::Digest::of(script.as_bytes()).to_string();
+    let digest = Digest::of(script.as_bytes()).to_string();
     std::fs::write(place.org().join("gateway/files").join(&digest), script).unwrap();
     line.replace(&own, &digest)
+}
+
+/// What a line fetches first, as it lies at the gateway.
+fn first_script(place: &Place, line: &str) -> String {
+    let digest = &line.split("h=").nth(1).unwrap()[..64];
+    std::fs::read_to_string(place.org().join("gateway/files").join(digest)).unwrap()
 }
 
 /// A folder with nothing but these programs.
@@ -54,15 +61,15 @@ fn the_line_runs_in_every_shell_with_either_download_and_each_hash_tool() {
     std::fs::create_dir_all(&temporary).unwrap();
     let shells: [&[&str]; 5] = [&["dash"], &["bash"], &["zsh", "-f"], &["ksh"], &["busybox", "ash"]];
     for shell in shells {
-        for (n, tools) in [["curl", "sha256sum"], ["wget", "shasum"], ["wget", "openssl"]].iter().enumerate() {
+        for (n, tools) in [["curl", "sha256sum"], ["wget", "sha256sum"], ["wget", "openssl"]].iter().enumerate() {
             let path = only(&place, &format!("bin-{}-{n}", shell[0]), &[&BASE[..], &tools[..], &shell[..1]].concat());
             let mut command = Command::new(shell[0]);
             command.args(&shell[1..]).args(["-c", &line]).env_clear().env("PATH", &path).env("TMPDIR", &temporary);
             let told = output(command);
             succeeded(&told);
             let said = stdout(&told);
-            assert!(said.starts_with(&format!("told: --gateway https://{} --root ", place.address())), "{said}");
-            assert!(said.lines().nth(1).unwrap().starts_with("fh1_"), "{shell:?} {tools:?}: {said}");
+            assert_eq!(said.lines().next(), Some("told: "), "{shell:?} {tools:?}");
+            assert!((48..=51).contains(&said.lines().nth(1).unwrap().len()), "{shell:?} {tools:?}: {said}");
             assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{shell:?}: the folder stays behind");
         }
     }
@@ -72,14 +79,13 @@ fn the_line_runs_in_every_shell_with_either_download_and_each_hash_tool() {
 fn another_script_than_the_line_names_is_not_run() {
     let (place, _gateway) = released();
     let line = line_for(&place, TELLS);
-    let digest = identity::id::Digest::of(TELLS.as_bytes()).to_string();
+    let digest = Digest::of(TELLS.as_bytes()).to_string();
     std::fs::write(place.org().join("gateway/files").join(&digest), "#!/bin/sh\ntouch ran; echo harm\n").unwrap();
     for shell in ["dash", "bash", "zsh"] {
         let mut command = Command::new(shell);
         command.args(["-c", &line]);
         let told = output(command);
-        ended(&told, 3, "the script is not the one that this line names");
-        assert!(stderr(&told).contains("somebody is in the middle"), "{}", stderr(&told));
+        ended(&told, 1, "no gateway gave the script");
         assert!(!stdout(&told).contains("harm"));
     }
 }
@@ -91,17 +97,20 @@ fn a_line_that_nobody_answers_accuses_nobody() {
     assert_eq!(gateway.stop(), Some(0));
     let mut command = Command::new("dash");
     command.args(["-c", &line]);
-    ended(&output(command), 1, "nobody gave the script that this line names");
+    ended(&output(command), 1, "no gateway gave the script");
 }
 
-/// Asks these servers in the place of the gateway, with one fetcher, and may write 200 KB into a file.
-fn ask(place: &Place, line: &str, shelves: &[&Shelf], fetcher: &str) -> std::process::Output {
-    let urls = shelves.iter().map(|shelf| shelf.url()).collect::<Vec<_>>().join(" ");
-    let line = line.replace(&format!("for u in https://{};", place.address()), &format!("for u in {urls};"));
-    assert!(line.contains(&urls), "{line}");
+/// A line, or the script that it fetches first, with these servers in the place of the gateway and one fetcher. It may
+/// write 200 KB into a file.
+fn ask(place: &Place, script: &str, shelves: &[&Shelf], fetcher: &str) -> Output {
+    let hosts = shelves.iter().map(|shelf| shelf.url().trim_start_matches("https://").to_owned()).collect::<Vec<_>>();
+    let (line, first) = (format!("_f {}", place.address()), format!("for u in 'https://{}'", place.address()));
+    assert!(script.contains(&line) || script.contains(&first), "{script}");
+    let script = script.replace(&line, &format!("_f {}", hosts.join("||_f ")));
+    let script = script.replace(&first, &format!("for u in 'https://{}'", hosts.join("' 'https://")));
     let path = only(place, &format!("asks-by-{fetcher}"), &[&BASE[..], &[fetcher, "sha256sum", "dash"]].concat());
     let mut command = Command::new("dash");
-    command.args(["-c", &format!("ulimit -f 400; {line}")]).env("PATH", path);
+    command.args(["-c", &format!("ulimit -f 400; {script}")]).env("PATH", path).stdin(Stdio::null());
     output(command)
 }
 
@@ -111,20 +120,42 @@ fn a_script_without_an_end_is_ended_and_the_next_gateway_is_asked() {
     let line = line_for(&place, TELLS);
     for fetcher in ["curl", "wget"] {
         let [bad, good] = [(); 2].map(|()| Shelf::serve(&Credential::make()));
+        // wget goes on by itself where it was cut.
+        let cut = (fetcher == "curl").then_some(Way::CutAfter(9));
+        for way in [Way::Endless, Way::Instead(b"exit 0\n".into()), Way::Nowhere].into_iter().chain(cut) {
+            bad.put(TELLS.as_bytes(), way.clone());
+            good.put(TELLS.as_bytes(), Way::Nowhere);
+            ended(&ask(&place, &line, &[&bad, &good], fetcher), 1, "no gateway gave the script");
+            good.put(TELLS.as_bytes(), Way::AsItIs);
+            let told = ask(&place, &line, &[&bad, &good], fetcher);
+            assert!(stdout(&told).starts_with("told:"), "{fetcher} {way:?}: {}", stderr(&told));
+        }
+    }
+}
+
+#[test]
+fn the_second_script_is_bounded_too_and_whoever_gave_another_is_told_from_who_gave_none() {
+    let (place, _gateway) = released();
+    let first = first_script(&place, &text(&place.invite(&[]), "line"));
+    // What it fetches is another script here, which only tells.
+    let own = first.split("\nh=").nth(1).unwrap()[..64].to_owned();
+    let first = first.replace(&own, &Digest::of(TELLS.as_bytes()).to_string());
+    for fetcher in ["curl", "wget"] {
+        let [bad, good] = [(); 2].map(|()| Shelf::serve(&Credential::make()));
+        let cut = (fetcher == "curl").then_some((Way::CutAfter(9), 1, "nobody gave the script"));
         let ways = [
-            (Way::Endless, 3, "the script is not the one"),
+            (Way::Endless, 3, "somebody is in the middle"),
             (Way::Instead(b"exit 0\n".into()), 3, "the script is not the one"),
             (Way::Nowhere, 1, "nobody gave the script"),
         ];
-        // wget goes on by itself where it was cut.
-        let cut = (fetcher == "curl").then_some((Way::CutAfter(9), 1, "nobody gave the script"));
         for (way, exit, why) in ways.into_iter().chain(cut) {
             bad.put(TELLS.as_bytes(), way.clone());
             good.put(TELLS.as_bytes(), Way::Nowhere);
-            ended(&ask(&place, &line, &[&bad, &good], fetcher), exit, why);
+            ended(&ask(&place, &first, &[&bad, &good], fetcher), exit, why);
             good.put(TELLS.as_bytes(), Way::AsItIs);
-            let told = ask(&place, &line, &[&bad, &good], fetcher);
-            assert!(stdout(&told).starts_with("told: --gateway"), "{fetcher} {way:?}: {}", stderr(&told));
+            let told = ask(&place, &first, &[&bad, &good], fetcher);
+            assert!(stdout(&told).starts_with("told: --gateway "), "{fetcher} {way:?}: {}", stderr(&told));
+            assert!(stdout(&told).contains("\nfh1_"), "the code is whole again: {}", stdout(&told));
         }
     }
 }
@@ -143,8 +174,9 @@ fn no_list_of_processes_shows_the_code() {
         command.arg(shell).stdin(Stdio::from(std::fs::File::open(&script).unwrap()));
         let _ = output(command);
         let traced = std::fs::read_to_string(&shown).unwrap();
-        assert!(traced.contains("join.sh"), "{shell}: {traced}");
-        assert!(!traced.contains("fh1_"), "{shell} shows the code: {traced}");
+        assert!(traced.contains("mktemp"), "{shell}: {traced}");
+        let secret = line.split(";echo ").nth(1).unwrap().split('|').next().unwrap();
+        assert!(secret.len() >= 48 && !traced.contains(secret), "{shell} shows the code: {traced}");
     }
 }
 
@@ -250,5 +282,6 @@ fn a_node_that_is_replaced_gets_the_same_kind_of_line() {
     place.joined("web-1");
     let told = place.facts(&["node", "replace", "web-1", "--yes"]);
     let line = text(&told, "line");
-    assert!(line.starts_with("echo fh1_") && line.contains("--name web-1") && line.contains("sh join.sh"), "{line}");
+    assert!(line.starts_with("(") && line.ends_with("|sh \"$f\" --name web-1)"), "{line}");
+    assert!(first_script(&place, &line).contains("\nsh join.sh --gateway "), "{line}");
 }

@@ -1,6 +1,5 @@
 //! `freehold bundle issue | sign`: one file that lets one machine in.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -12,7 +11,7 @@ use identity::time::Seconds;
 use ipnet::IpNet;
 use operate::invite;
 use operate::invite::kinds::{InviteChoice, InviteTerms};
-use operate::invite::{InviteWish, bundle};
+use operate::invite::{InviteWish, NewInvite, bundle};
 use org::invite::carried::JoinRequest;
 use org::invite::{Approval, InviteKind, Uses};
 use serde::Serialize;
@@ -70,7 +69,8 @@ impl Bounds {
             networks: self.networks,
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
-            files: BTreeSet::new(),
+            kit: None,
+            after: 0,
             approval: Approval::None,
             approvers: 1,
             terms: InviteTerms::of(kind),
@@ -167,7 +167,7 @@ async fn make(
     let (mut session, keys) = common.signing_session(doing).await?;
     let made = invite::create(&mut session, &keys, wish).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
-    let (invite, code) = made.what;
+    let NewInvite { invite, code, start: _ } = made.what;
     let file = bundle::file(code, name, passphrase).during(doing)?;
     write_new(out, &file, doing)?;
     Ok(Told {

@@ -15,9 +15,9 @@ use identity::time::Seconds;
 use ipnet::IpNet;
 use ledger::views::InviteView;
 use operate::invite;
-use operate::invite::InviteWish;
 use operate::invite::line;
-use operate::invite::line::{JoinLine, Kit};
+use operate::invite::line::JoinLine;
+use operate::invite::{InviteWish, NewInvite};
 use operate::session::{OperateError, Session};
 use operate::trust::stranded::Stranded;
 use operate::trust::stranded::stranded;
@@ -137,18 +137,19 @@ impl Create {
             labels: self.labels.into_iter().collect(),
             roles: self.roles.into_iter().collect(),
             at: self.at,
-            files: kit.iter().flat_map(Kit::files).collect(),
+            kit,
+            after: 0,
             approval: wanted.approval,
             approvers: wanted.approvers,
             terms: wanted.terms,
         };
         let made = invite::create(&mut session, &keys, &wish).await.during(doing)?;
         let pending = leave(common, doing, &session.known, &made)?;
-        let (invite, code) = made.what;
+        let NewInvite { invite, code, start } = made.what;
         let (gateways, code) = (code.gateways.clone(), code.encode());
         // If there is but one name to take, nobody need type it.
         let name = if let [only] = invite.names.as_slice() { only.only() } else { None };
-        let line = JoinLine { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
+        let line = JoinLine { code: &code, gateways: &gateways, kit: wish.kit.as_ref(), start: start.as_ref(), name };
         if invite.kind == InviteKind::Pattern && !common.json {
             warn_of_low(invite.approval);
         }

@@ -4,7 +4,7 @@ use clap::Args;
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
 use operate::invite::line;
-use operate::invite::line::{JoinLine, Kit};
+use operate::invite::line::JoinLine;
 use operate::invite::replace::replace;
 use operate::replica::roll::Roll;
 use operate::session::Session;
@@ -74,8 +74,7 @@ impl Replace {
         consent.ask(&mut session, draft).await?;
         let kit = line::kit(&mut session).await.during(&doing)?;
         self.handing.check(kit.is_some(), &doing)?;
-        let files = kit.iter().flat_map(Kit::files).collect();
-        let replaced = replace(&mut session, &keys, &node, self.ttl, files).await;
+        let replaced = replace(&mut session, &keys, &node, self.ttl, kit.clone()).await;
         let replaced = replaced.during(&doing)?;
         let (invite, revocation) = (&replaced.invite, replaced.head.as_ref());
         let known = &session.known;
@@ -84,7 +83,8 @@ impl Replace {
         let for_revocation = leave_beside(common, &doing, known, revocation)?;
         let (gateways, code) = (replaced.code.gateways.clone(), replaced.code.encode());
         let name = Some(node.name.as_str());
-        let line = JoinLine { code: &code, gateways: &gateways, kit: kit.as_ref(), name };
+        let line =
+            JoinLine { code: &code, gateways: &gateways, kit: kit.as_ref(), start: replaced.start.as_ref(), name };
         let told = Told {
             name: node.name.to_string(),
             head: revocation.map(|made| made.what.version),

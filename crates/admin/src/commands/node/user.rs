@@ -77,7 +77,8 @@ impl InviteTold {
     fn of(made: &MachineInvite, machine: &NodeName) -> Self {
         let code = made.code.encode();
         let gateways = &made.code.gateways;
-        let line = JoinLine { code: &code, gateways, kit: made.kit.as_ref(), name: Some(machine.as_str()) };
+        let (kit, start, name) = (made.kit.as_ref(), made.start.as_ref(), Some(machine.as_str()));
+        let line = JoinLine { code: &code, gateways, kit, start, name };
         Self {
             id: made.invite.id.to_string(),
             line: line.shell().to_string(),

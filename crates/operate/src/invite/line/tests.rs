@@ -1,5 +1,9 @@
 //! What stands in a line, and what does not.
 
+use identity::id::{Fingerprint, InviteId, OrgId};
+use identity::signers::SignersRef;
+use org::invite::code::{InviteCode, InviteSecret, Ticket};
+
 use super::*;
 
 fn kit() -> Kit {
@@ -19,23 +23,58 @@ fn addresses(texts: &[&str]) -> Vec<Address> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
+fn code(gateways: &[Address]) -> InviteCode {
+    InviteCode {
+        org: OrgId([1; 32]),
+        name: "harbor".parse().unwrap(),
+        signers_floor: SignersRef { version: 1, id: Digest([1; 32]) },
+        head_floor: 7,
+        endpoint_root: Fingerprint([2; 32]),
+        gateways: gateways.to_vec(),
+        ticket: Ticket::Token { invite: InviteId([3; 16]), secret: InviteSecret::new([4; 16]) },
+    }
+}
+
+/// The line, and the script that it fetches first.
+fn drawn(kit: &Kit, gateways: &[Address], name: Option<&str>) -> (String, String) {
+    let whole = code(gateways);
+    let (start, script) = Start::draw(kit, &whole).unwrap();
+    let code = whole.encode();
+    let line = JoinLine { code: &code, gateways, kit: Some(kit), start: Some(&start), name };
+    (line.shell().to_string(), script)
+}
+
 #[test]
-fn a_line_names_three_hashes_and_every_gateway() {
+fn a_line_is_shorter_than_450_letters() {
+    for host in ["127.0.0.1:17443", "gateway.example.org:7443", "[fd00:1234:5678::1]:7443"] {
+        for name in [None, Some("web-1")] {
+            let line = drawn(&kit(), &addresses(&[host]), name).0;
+            println!("{host}: {} letters", line.len());
+            assert!(line.len() < 450, "{}: {line}", line.len());
+        }
+    }
+}
+
+#[test]
+fn a_line_names_a_script_by_its_hash_and_that_names_three_and_every_gateway() {
     let (kit, gateways) = (kit(), addresses(&["gw.example:7443", "[::1]:7443"]));
-    let line = JoinLine { code: "fh1_code", gateways: &gateways, kit: Some(&kit), name: Some("web-1") };
-    let told = line.shell();
-    let (script, root, list) = (kit.script, kit.root, kit.release.list);
-    assert!(told.starts_with("echo fh1_code | (set -e; d=$(mktemp -d); "), "{}", &*told);
-    assert!(told.contains(&format!("h={script}; for u in https://gw.example:7443 https://[::1]:7443; do")));
+    let (told, script) = drawn(&kit, &gateways, Some("web-1"));
+    let digest = Digest::of(script.as_bytes());
+    assert!(told.contains(&format!("h={digest};_f(){{ ")), "{told}");
+    assert!(told.contains(";_f gw.example:7443||_f '[::1]:7443'||{ echo "), "{told}");
+    let (public, secret) = code(&gateways).halves();
+    assert!(told.ends_with(&format!(";echo {}|sh \"$f\" --name web-1)", &*secret)), "{told}");
+    assert!(script.contains(&format!("echo \"{public}$secret\" | (")) && !script.contains(&*secret), "{script}");
+    let (root, list) = (kit.root, kit.release.list);
     let runs = format!(
-        "; sh join.sh --gateway https://gw.example:7443 --gateway https://[::1]:7443 --root {root} --agents {list} \
-         --name web-1)"
+        "\nsh join.sh --gateway 'https://gw.example:7443' --gateway 'https://[::1]:7443' --root {root} --agents {list} \
+         ${{1+\"$@\"}}\n)\n"
     );
-    assert!(told.ends_with(&runs), "{}", &*told);
-    assert_eq!(told.matches("fh1_code").count(), 1);
+    assert!(script.contains(&format!("\nh={}\n", kit.script)) && script.ends_with(&runs), "{script}");
     // Whoever meets another script, or none, hears what may answer there.
-    assert!(told.contains("somebody is in the middle") && told.contains("something else answers there"));
-    assert!(!told.contains('\n'));
+    assert!(script.contains("somebody is in the middle") && script.contains("something else answers there"));
+    assert!(!told.contains('\n') && script.len() < SCRIPT_BYTES);
+    let line = JoinLine { code: "fh1_code", gateways: &gateways, kit: Some(&kit), start: None, name: None };
     let windows = line.powershell().unwrap();
     assert!(windows.contains("somebody is in the middle"), "{}", &*windows);
     assert!(windows.starts_with("'fh1_code' | & {") && windows.contains(&kit.powershell.to_string()));
@@ -43,9 +82,31 @@ fn a_line_names_three_hashes_and_every_gateway() {
 }
 
 #[test]
+fn whoever_joins_by_the_same_gateways_fetches_the_same_script() {
+    let gateways = addresses(&["gw.example:7443"]);
+    let with = |byte| {
+        let ticket = Ticket::Token { invite: InviteId([byte; 16]), secret: InviteSecret::new([byte; 16]) };
+        Start::draw(&kit(), &InviteCode { ticket, ..code(&gateways) }).unwrap().0.digest
+    };
+    assert_eq!(with(1), with(2));
+}
+
+#[test]
+fn a_line_goes_through_a_proxy_to_who_is_there_and_to_nobody_else() {
+    let onion = "socks5://127.0.0.1:9050/abcdefghijklmnop.onion:7443";
+    let (line, script) = drawn(&kit(), &addresses(&[onion]), None);
+    assert!(line.contains(";_f abcdefghijklmnop.onion:7443||{ echo "), "{line}");
+    assert!(line.contains(" --socks5-hostname 127.0.0.1:9050 $u|dd ") && !line.contains("wget"), "{line}");
+    assert!(script.contains(&format!("sh join.sh --gateway '{onion}' --root ")), "{script}");
+    let (line, _) = drawn(&kit(), &addresses(&[onion, "gw.example:7443"]), None);
+    let (direct, proxied) = line.split_once("||{ _f()").unwrap();
+    assert!(direct.contains(";_f gw.example:7443") && proxied.contains("--socks5-hostname"), "{line}");
+}
+
+#[test]
 fn without_a_release_the_agent_must_be_there() {
     let gateways = addresses(&["gw.example:7443"]);
-    let line = JoinLine { code: "fh1_code", gateways: &gateways, kit: None, name: None };
+    let line = JoinLine { code: "fh1_code", gateways: &gateways, kit: None, start: None, name: None };
     assert_eq!(*line.shell(), "echo fh1_code | freehold-node join");
     assert_eq!((line.installs(), line.powershell()), (false, None));
     assert_eq!(*line.env(), "FREEHOLD_INVITE=fh1_code\n");
@@ -57,21 +118,23 @@ fn without_a_release_the_agent_must_be_there() {
 fn a_carrier_is_believed_by_its_own_root_for_its_own_name() {
     let mut kit = kit();
     let (own, outside, list) = (kit.root, Digest([9; 32]), kit.release.list);
-    let gateways = addresses(&["wss://gw.example", "wss://other.example:8443/x", "socks5://127.0.0.1:9/gw.example:1"]);
-    let line = |kit: &Kit| JoinLine { code: "c", gateways: &gateways, kit: Some(kit), name: None }.shell().to_string();
-    assert_eq!(line(&kit), "echo c | freehold-node join");
+    let gateways = addresses(&["wss://gw.example", "wss://other.example:8443/x"]);
+    let bare = JoinLine { code: "c", gateways: &gateways, kit: Some(&kit), start: None, name: None };
+    assert_eq!(*bare.shell(), "echo c | freehold-node join");
+    assert!(Start::draw(&kit, &code(&gateways)).is_none());
     kit.outside.insert("gw.example".parse().unwrap(), outside);
-    let told = line(&kit);
-    let runs = format!("sh join.sh --gateway https://gw.example:443 --root {outside} --agents {list})");
-    assert!(told.ends_with(&runs) && !told.contains("other.example") && !told.contains(":1 "), "{told}");
+    let (told, script) = drawn(&kit, &gateways, None);
+    let runs = format!("sh join.sh --gateway 'https://gw.example:443' --root {outside} --agents {list} ");
+    assert!(script.contains(&runs) && !script.contains("other.example") && !told.contains("other.example"), "{script}");
     // Beside one that answers itself: to each its own.
     let both = addresses(&["gw.example:7443", "[::1]:7443", "wss://gw.example"]);
-    let line = JoinLine { code: "c", gateways: &both, kit: Some(&kit), name: None };
+    let (_, script) = drawn(&kit, &both, None);
     let runs = format!(
-        "sh join.sh --gateway https://gw.example:7443 --gateway https://[::1]:7443 --root {own} --gateway \
-         https://gw.example:443 --root {outside} --agents {list})"
+        "sh join.sh --gateway 'https://gw.example:7443' --gateway 'https://[::1]:7443' --root {own} --gateway \
+         'https://gw.example:443' --root {outside} --agents {list} "
     );
-    assert!(line.shell().ends_with(&runs), "{}", &*line.shell());
+    assert!(script.contains(&runs), "{script}");
+    let line = JoinLine { code: "c", gateways: &both, kit: Some(&kit), start: None, name: None };
     let roots = format!("{own},{own},{outside}");
     assert!(line.powershell().unwrap().contains(&format!("-Root '{roots}' -Agents {list}")));
     assert!(line.env().contains(&format!("\nFREEHOLD_ROOT_SHA256={roots}\n")));
