@@ -96,7 +96,7 @@ fn a_line_goes_through_a_web_server_with_a_certificate_of_its_own() {
     assert_eq!(shown["outside"][0]["hosts"], serde_json::json!(["127.0.0.1"]), "{shown}");
 
     let line = text(&place.invite(&["--name", "web-1"]), "line");
-    assert!(line.contains(&format!(";_f 127.0.0.1:{}||", web.at.port)), "{line}");
+    assert!(line.contains(&format!(";_f 127.0.0.1:{}||{{", web.at.port)), "{line}");
     let told = paste(&place, "web-1", &line);
     succeeded(&told);
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
