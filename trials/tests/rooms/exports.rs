@@ -142,10 +142,10 @@ fn imports(text: &str, here: &[String]) -> Names {
         let before = text[..*at].rsplit('\n').next().unwrap().trim();
         ["", "pub", "pub(crate)", "pub(super)"].contains(&before)
     });
-    let named = lines.flat_map(|(at, word)| paths(text[at + word.len()..].split(';').next().unwrap(), here));
+    let imported = lines.flat_map(|(at, word)| paths(text[at + word.len()..].split(';').next().unwrap(), here));
     let mut names = Names::new();
     // One word can stand for a module and for what is called like it in there; that is used by its `use` line already.
-    for Named { path, called } in named {
+    for Named { path, called } in imported {
         let known = names.entry(called).or_insert_with(|| path.clone());
         if path.len() < known.len() {
             *known = path;

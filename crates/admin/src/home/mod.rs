@@ -188,7 +188,7 @@ impl Common {
     pub fn keys(&self, org: &OrgName, doing: &str) -> Result<SignerKeys, Failure> {
         let (folder, known) = self.operator(org, doing)?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        self.patiently(|| SignerKeys::open(&folder, &known.signers, &ask))
+        self.patiently(|| SignerKeys::open(&folder, &known.signers, ask))
             .map_err(|why| key_failure(&folder, doing, &why))
     }
 
@@ -196,7 +196,7 @@ impl Common {
     pub fn keys_for_agent(&self, org: &OrgName, doing: &str) -> Result<(OrgId, Vec<(SignerName, Material)>), Failure> {
         let (folder, known) = self.operator(org, doing)?;
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
-        let opened = self.patiently(|| key::open_for_agent(&folder, &known.signers, &ask));
+        let opened = self.patiently(|| key::open_for_agent(&folder, &known.signers, ask));
         let opened = opened.map_err(|why| key_failure(&folder, doing, &why))?;
         Ok((known.org(), opened))
     }
@@ -221,7 +221,7 @@ impl Common {
     /// Opens the keys of those here who belong to one of these quorums.
     pub fn keys_for(&self, folder: &OperatorFolder, quorums: &[Quorum], doing: &str) -> Result<SignerKeys, Failure> {
         let ask = || self.passphrase("passphrase of your signer key");
-        self.patiently(|| SignerKeys::open_for(folder, quorums, &ask)).map_err(|why| key_failure(folder, doing, &why))
+        self.patiently(|| SignerKeys::open_for(folder, quorums, ask)).map_err(|why| key_failure(folder, doing, &why))
     }
 
     /// The public half of a key that lies here.
@@ -232,7 +232,7 @@ impl Common {
         doing: &str,
     ) -> Result<PublicKey, Failure> {
         let ask = || self.passphrase(&format!("passphrase of `{name}`"));
-        self.patiently(|| SignerKeys::public_key(folder, name, &ask)).map_err(|why| key_failure(folder, doing, &why))
+        self.patiently(|| SignerKeys::public_key(folder, name, ask)).map_err(|why| key_failure(folder, doing, &why))
     }
 
     /// A passphrase for a key that is about to be made; nothing if it is to lie there in the open.
@@ -283,7 +283,7 @@ impl Common {
         let folder = OperatorFolder::at(&self.home(), &org);
         let ask = || self.passphrase(&format!("passphrase of `{org}`"));
         let known = folder.known().during(doing)?;
-        let keys = self.patiently(|| SignerKeys::open_all(&folder, &known.signers, &ask));
+        let keys = self.patiently(|| SignerKeys::open_all(&folder, &known.signers, ask));
         let keys = keys.map_err(|why| key_failure(&folder, doing, &why))?;
         let session = self.begin(&org, Some(&keys), doing, false).await?;
         Ok((session, keys))

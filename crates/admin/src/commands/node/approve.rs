@@ -241,8 +241,8 @@ impl Approve {
             Candidate::Waits { claim, .. } => claim,
             Candidate::Cut(cut) => return self.list(common, session, &keys, cut, &doing).await,
         };
-        const WORDS: &str = "Are these the words that the machine shows? Then it is let in.";
-        confirm(self.yes, &doing, &of_org(common, &session.known, WORDS))?;
+        let question = "Are these the words that the machine shows? Then it is let in.";
+        confirm(self.yes, &doing, &of_org(common, &session.known, question))?;
         approve(&mut session, &keys, claim).await.during(&doing)?;
         let (yes, needs) = (candidate.yes().iter().chain([&own]), usize::from(claim.invite.approvers));
         let approved_by: Vec<String> = yes.map(ToString::to_string).collect();

@@ -36,8 +36,8 @@ impl Top {
         let scope = common.scope(doing)?;
         let down = || Failure::failed(doing, "the agent does not run").hint(common.start(&scope));
         let agent = Remote::find(&scope).await.ok_or_else(down)?;
-        let mut live = Live::new().filter(|_| std::io::stdout().is_terminal() && !common.json && !self.once);
-        let once = self.once || live.is_none() && !common.json;
+        let mut screen = Live::new().filter(|_| std::io::stdout().is_terminal() && !common.json && !self.once);
+        let once = self.once || screen.is_none() && !common.json;
         let mut before = None;
         let mut tick = tokio::time::interval(EVERY);
         loop {
@@ -57,8 +57,8 @@ impl Top {
             } else {
                 let who = format!("{} of {}", status.name, status.org);
                 let words = || in_words(&who, &status.tunnel, before.as_ref());
-                match &mut live {
-                    Some(live) => live.draw(&words().lines().map(str::to_owned).collect::<Vec<_>>()),
+                match &mut screen {
+                    Some(screen) => screen.draw(&words().lines().map(str::to_owned).collect::<Vec<_>>()),
                     None => show(common.json, &status.tunnel, words),
                 }
             }
