@@ -1,6 +1,7 @@
 //! The operator's home: which orgs are in it, which one is meant, and how to get at its gateway.
 
 mod failing;
+mod told;
 mod alone;
 mod observing;
 
@@ -23,20 +24,18 @@ use identity::signers::Quorum;
 use operate::folder::{FolderError, OperatorFolder};
 use operate::key::agent::words::Material;
 use operate::key::{self, KeyError, SignerKeys};
-use operate::replica::roll::Roll;
 use operate::session::Session;
 use operate::session::desk::remote::RemoteDesk;
-use operate::session::inbox;
 use operate::session::timely::Reliance;
 use operate::trust::versions;
 use terminal::failure::{Exit, Failure};
 use wire::connect::{CallError, GatewayAddress};
-use wire::known::freeze::Freeze;
 use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
 use crate::secrets::{key_failure, patiently, tell_if_weak, without_passphrase};
 pub use failing::{During, Explain, failure};
+use told::{tell_of_inbox, tell_roll, warn_of_recoveries};
 
 /// So long a command waits for others that have the gateway's folder open.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -470,38 +469,6 @@ impl Common {
 
 const BEHIND: &str = "keep the gateway's folder for evidence. Is there a newer copy of it, and did no other copy serve \
                       since? Put that in its place. Else: freehold gateway reopen NAME";
-
-/// What a head does to machines, before it is signed.
-fn tell_roll(roll: &Roll) {
-    for line in roll.in_words() {
-        eprintln!("{line}");
-    }
-}
-
-/// What waits for whoever sits here is told once, whatever they came for. A gateway that cannot tell holds nothing up.
-async fn tell_of_inbox(session: &mut Session) {
-    for it in inbox::news(session).await.unwrap_or_default() {
-        let left_by = it.left_by.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let (what, short) = (it.needs.last().map_or("", |need| &need.what), it.pending.short());
-        eprintln!("SIGN: {what}, left by {left_by}, waits for your signature: freehold sign {short}");
-    }
-}
-
-/// Whoever sits here should know, whatever they came for.
-fn warn_of_recoveries(session: &Session) {
-    if let Some(freeze) = Freeze::of(&session.known, clock::now()) {
-        eprintln!("FROZEN: {freeze}");
-        return;
-    }
-    for (set, due_at) in session.known.alarms() {
-        let names: Vec<_> = set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
-        eprintln!(
-            "RECOVERY: somebody with the recovery phrases replaces the signers by {} at {due_at}.",
-            names.join(", ")
-        );
-        eprintln!("  If the signers are not lost, stop it before then: freehold recover --cancel");
-    }
-}
 
 #[cfg(test)]
 mod tests;
