@@ -199,9 +199,9 @@ impl Refusal {
             Self::NetworkNotAllowed => {
                 Some("join from an allowed network, or ask an operator: freehold invite create --from")
             }
-            Self::HostNotAllowed { .. } => {
-                Some("give this machine such a host name, or ask an operator: freehold invite create --pattern")
-            }
+            Self::HostNotAllowed { .. } => Some(
+                "give this machine such a host name, or ask an operator: freehold invite create --host, or --pattern",
+            ),
             Self::NoPattern => Some("ask an operator for an invite: freehold invite create"),
             Self::OtherMachine => Some(
                 "use it on the machine whose request was signed, or let an operator sign this one's: freehold-node csr",

@@ -25,9 +25,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// Every kind but the token, which `code` has.
-fn tickets() -> [Ticket; 3] {
+fn tickets() -> [Ticket; 4] {
     let invite = InviteId([3; 16]);
-    [Ticket::Key { invite, seed: InviteSeed::new([5; 32]) }, Ticket::Machine { invite }, Ticket::Pattern]
+    let hosted = Ticket::HostToken { invite, secret: InviteSecret::new([6; 16]) };
+    [hosted, Ticket::Key { invite, seed: InviteSeed::new([5; 32]) }, Ticket::Machine { invite }, Ticket::Pattern]
 }
 
 fn code(gateways: Vec<Address>) -> InviteCode {
@@ -72,7 +73,7 @@ fn reads(text: &str) -> bool {
     same(&read, &code);
     assert_eq!(read.encode(), written, "one written form");
     let hides = match code.ticket {
-        Ticket::Token { .. } => "InviteSecret(hidden)",
+        Ticket::Token { .. } | Ticket::HostToken { .. } => "InviteSecret(hidden)",
         Ticket::Key { .. } => "InviteSeed(hidden)",
         Ticket::Machine { .. } | Ticket::Pattern => "",
     };

@@ -53,7 +53,7 @@ pub struct Join {
     /// Read the bundle's passphrase from a file instead of asking
     #[arg(long, value_name = "FILE", requires = "bundle")]
     passphrase_file: Option<PathBuf>,
-    /// The full host name to claim, where a pattern asks for one [default: this machine's]
+    /// The full host name to claim, where a pattern or a code asks for one [default: this machine's]
     #[arg(long, value_name = "HOST")]
     host: Option<HostName>,
     /// The node key that this machine had before it was reinstalled: it keeps its name, with a new key
@@ -170,7 +170,7 @@ impl Join {
     fn wanted_host(&self, code: &InviteCode) -> Option<HostName> {
         match (&self.host, &code.ticket) {
             (Some(host), _) => Some(host.clone()),
-            (None, Ticket::Pattern) => own_full_name(),
+            (None, Ticket::Pattern | Ticket::HostToken { .. }) => own_full_name(),
             (None, Ticket::Token { .. } | Ticket::Key { .. } | Ticket::Machine { .. }) => None,
         }
     }

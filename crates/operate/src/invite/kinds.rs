@@ -34,6 +34,16 @@ impl Default for InviteTerms {
 }
 
 impl InviteTerms {
+    /// As the choice says; whoever must claim a host name is told so by the code.
+    pub(super) fn draw(&self, org: OrgId, invite: InviteId) -> Result<(Option<PublicKey>, Ticket), NoRandomness> {
+        let (key, ticket) = self.kind.draw(org, invite)?;
+        let ticket = match ticket {
+            Ticket::Token { invite, secret } if !self.hosts.is_empty() => Ticket::HostToken { invite, secret },
+            ticket => ticket,
+        };
+        Ok((key, ticket))
+    }
+
     pub fn of(kind: InviteChoice) -> Self {
         Self { kind, ..Self::default() }
     }
@@ -55,7 +65,7 @@ impl InviteChoice {
     }
 
     /// The key that proves the invite, if one does, and what the joiner is handed.
-    pub(super) fn draw(self, org: OrgId, invite: InviteId) -> Result<(Option<PublicKey>, Ticket), NoRandomness> {
+    fn draw(self, org: OrgId, invite: InviteId) -> Result<(Option<PublicKey>, Ticket), NoRandomness> {
         Ok(match self {
             Self::Token => {
                 let secret = InviteSecret::new(random::bytes()?);

@@ -70,7 +70,7 @@ pub async fn create(session: &mut Session, keys: &SignerKeys, wish: &InviteWish)
     wish.check(session.signers().quorum.signers().len())?;
     let root = pinned_root(session).await?;
     let id = random::invite_id()?;
-    let (key, ticket) = wish.terms.kind.draw(session.known.org(), id)?;
+    let (key, ticket) = wish.terms.draw(session.known.org(), id)?;
     let code = InviteCode {
         org: session.known.org(),
         name: session.known.founding.record.name.clone(),

@@ -64,6 +64,8 @@ pub struct InviteCode {
 pub enum Ticket {
     /// A secret from which the invite's key is derived.
     Token { invite: InviteId, secret: InviteSecret },
+    /// The same, and the machine says its full host name: the invite asks for one that fits.
+    HostToken { invite: InviteId, secret: InviteSecret },
     /// The invite's key itself: a key to be baked into an image, or that of a bundle.
     Key { invite: InviteId, seed: InviteSeed },
     /// Nothing: the invite knows the machine's own key.
@@ -95,7 +97,10 @@ impl fmt::Debug for InviteSeed {
 impl Ticket {
     pub const fn invite(&self) -> Option<InviteId> {
         match self {
-            Self::Token { invite, .. } | Self::Key { invite, .. } | Self::Machine { invite } => Some(*invite),
+            Self::Token { invite, .. }
+            | Self::HostToken { invite, .. }
+            | Self::Key { invite, .. }
+            | Self::Machine { invite } => Some(*invite),
             Self::Pattern => None,
         }
     }
@@ -111,7 +116,7 @@ impl Ticket {
     /// The key that signs beside the node key.
     pub fn key(&self, org: OrgId) -> Option<EdKey> {
         match self {
-            Self::Token { invite, secret } => Some(secret.key(org, *invite)),
+            Self::Token { invite, secret } | Self::HostToken { invite, secret } => Some(secret.key(org, *invite)),
             Self::Key { seed, .. } => Some(seed.key()),
             Self::Machine { .. } | Self::Pattern => None,
         }
@@ -121,13 +126,18 @@ impl Ticket {
     const fn version(&self) -> u8 {
         match self {
             Self::Token { .. } => 1,
-            Self::Key { .. } | Self::Machine { .. } | Self::Pattern => 2,
+            Self::HostToken { .. } | Self::Key { .. } | Self::Machine { .. } | Self::Pattern => 2,
         }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Token { invite, secret } => {
+                out.extend_from_slice(&invite.0);
+                out.extend_from_slice(&secret.0[..]);
+            }
+            Self::HostToken { invite, secret } => {
+                out.push(b'h');
                 out.extend_from_slice(&invite.0);
                 out.extend_from_slice(&secret.0[..]);
             }
@@ -149,6 +159,9 @@ impl Ticket {
             return Ok(Self::Token { invite: InviteId(reader.take()?), secret: InviteSecret::new(reader.take()?) });
         }
         match reader.take()? {
+            [b'h'] => {
+                Ok(Self::HostToken { invite: InviteId(reader.take()?), secret: InviteSecret::new(reader.take()?) })
+            }
             [b'k'] => Ok(Self::Key { invite: InviteId(reader.take()?), seed: InviteSeed::new(reader.take()?) }),
             [b'm'] => Ok(Self::Machine { invite: InviteId(reader.take()?) }),
             [b'p'] => Ok(Self::Pattern),
@@ -302,7 +315,10 @@ mod tests {
     #[test]
     fn every_kind_of_ticket_reads_back() {
         let (invite, seed) = (InviteId([3; 16]), InviteSeed::new([5; 32]));
-        let tickets = [Ticket::Key { invite, seed }, Ticket::Machine { invite }, Ticket::Pattern, code().ticket];
+        let secret = InviteSecret::new([6; 16]);
+        let hosted = Ticket::HostToken { invite, secret };
+        let tickets =
+            [hosted, Ticket::Key { invite, seed }, Ticket::Machine { invite }, Ticket::Pattern, code().ticket];
         for ticket in tickets {
             let whole = InviteCode { ticket, ..code() };
             let read: InviteCode = whole.encode().parse().unwrap();

@@ -49,6 +49,27 @@ fn a_host_name_that_fits_is_let_in_and_is_low_for_ever() {
 }
 
 #[test]
+fn a_code_asks_for_a_host_name_that_fits_and_proves_its_secret_all_the_same() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let made = place.invite(&["--host", "*.web.example.com", "--uses", "2"]);
+    let code = text(&made, "code");
+    // This machine's own name is sent without being asked for, and does not fit.
+    for words in [&[] as &[&str], &["--host", "web-1.example.com"], &["--host", "web-1.db.example.com"]] {
+        refused(&join(&place, "web-1", &code, &[&["--name", "web-1"], words].concat()), "host name");
+        assert!(!place.scope("web-1").exists(), "{words:?}");
+    }
+    succeeded(&join(&place, "web-1", &code, &["--host", "web-1.web.example.com"]));
+    let shown = place.facts(&["node", "show", "web-1"]);
+    assert_eq!((shown["low"].as_bool(), shown["state"].as_str()), (None, Some("member")), "{shown}");
+    let own: org::invite::code::InviteCode = code.parse().unwrap();
+    let other = org::invite::code::InviteSecret::new([7; 16]);
+    let ticket = org::invite::code::Ticket::HostToken { invite: own.ticket.invite().unwrap(), secret: other };
+    let forged = org::invite::code::InviteCode { ticket, ..own };
+    refused(&join(&place, "web-2", &forged.encode(), &["--host", "web-2.web.example.com"]), "proof");
+}
+
+#[test]
 fn a_pattern_counts_only_from_its_networks_and_until_it_is_revoked() {
     let place = Place::founded(&[]);
     let _gateway = place.serve();

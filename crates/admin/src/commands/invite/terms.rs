@@ -19,6 +19,9 @@ pub struct TermsArgs {
     /// Let in whoever claims such a host name (with dots) or such a name: proves nothing; needs --from; may be repeated
     #[arg(long = "pattern", value_name = "GLOB")]
     patterns: Vec<String>,
+    /// The full host name that the machine must claim, beside the secret; its name is the first part; may be repeated
+    #[arg(long = "host", value_name = "GLOB", conflicts_with = "patterns")]
+    hosts: Vec<HostGlob>,
     /// Whether an operator looks at each machine first [default: none; human with --pattern]
     #[arg(long, value_name = "WHO")]
     approval: Option<ApprovalWord>,
@@ -66,7 +69,8 @@ impl TermsArgs {
         ttl: Option<Seconds>,
         doing: &str,
     ) -> Result<Wanted, Failure> {
-        let (names, hosts) = self.split_patterns(names, doing)?;
+        let (names, mut hosts) = self.split_patterns(names, doing)?;
+        hosts.extend(self.hosts.iter().cloned());
         let kind = match self.kind {
             _ if !self.patterns.is_empty() => InviteChoice::Pattern,
             Some(KindWord::Key) => InviteChoice::Key,
