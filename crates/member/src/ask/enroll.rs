@@ -21,6 +21,7 @@ use org::refusal::Refusal;
 use wire::connect::{Anchor, Believed, CallError, GatewayAddress};
 use wire::enroll::{Challenge, EnrollRequest, Issued};
 use wire::known::Known;
+use wire::known::carried::KnownOrg;
 use wire::permit::Ask;
 use wire::tls::Expect;
 use wire::trust::Trust;
@@ -41,6 +42,8 @@ use crate::store::scope::{NodeFile, Scope, Wish};
 pub struct Shown<'a> {
     pub code: &'a InviteCode,
     pub old_key: Option<&'a P256Key>,
+    /// What a bundle brought along: gateways are believed by this, and not by the root that the code pins.
+    pub org: Option<&'a KnownOrg>,
 }
 
 /// How a join gets on.
@@ -235,8 +238,7 @@ async fn try_join_at(
     tell: &mut impl FnMut(Step<'_>),
 ) -> Result<NodeFile, NotIn> {
     let code = shown.code;
-    let anchor = Anchor::Code { org: code.org, signers: code.signers_floor, head: code.head_floor };
-    let (mut gateway, known) = believe_one_of(&[gateway], &Expect::Pin(code.endpoint_root), None, anchor).await?;
+    let (mut gateway, known) = believe(shown, gateway).await?;
     let version = known.head.head.version;
     tell(Step::Doing(&format!("believed the gateway at {}: mandated in head {version}", gateway.address())));
     let Trust { identity, endpoint } = wire::trust::trust(&mut gateway, &known).await?;
@@ -253,7 +255,7 @@ async fn try_join_at(
         scope.keep_old_key(key)?;
     }
     let old_key = wish.replaces.is_some().then(|| scope.old_key()).transpose()?;
-    let shown = Shown { code, old_key: old_key.as_ref() };
+    let shown = Shown { old_key: old_key.as_ref(), ..shown };
     scope.save_wish(wish)?;
     let node_key = scope.node_key()?;
     let claim = Claim {
@@ -312,6 +314,20 @@ async fn try_join_at(
         scope.forget_requested()?;
     }
     Ok(node)
+}
+
+/// By what a bundle brought along, or by the code alone.
+async fn believe(shown: Shown<'_>, gateway: GatewayAddress) -> Result<(Believed, Known), AskError> {
+    let code = shown.code;
+    let Some(org) = shown.org else {
+        let anchor = Anchor::Code { org: code.org, signers: code.signers_floor, head: code.head_floor };
+        return believe_one_of(&[gateway], &Expect::Pin(code.endpoint_root), None, anchor).await;
+    };
+    let expect = Expect::Roots(org.endpoint.clone());
+    let (believed, known) = believe_one_of(&[gateway], &expect, None, Anchor::Known(&org.known, None)).await?;
+    let fresh = known.head.head.check_for_joiner(code.signers_floor.version, code.head_floor, clock::now());
+    fresh.map_err(|why| BadAnswer::Behind(Box::new(why.into())))?;
+    Ok((believed, known))
 }
 
 /// What this folder already knew of the org, from a join that was interrupted, is not unlearned.

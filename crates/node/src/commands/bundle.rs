@@ -8,13 +8,12 @@ use ground::file;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use ground::secret;
-use member::ask::enroll::bundle::{self, NoBundle};
-use org::invite::carried::JoinBundle;
+use member::ask::enroll::bundle::{self, NoBundle, Opened};
 use terminal::failure::{During, Exit, Failure};
 
 const LONGEST_PASSPHRASE: usize = 1 << 10;
 
-pub(crate) fn open(path: &Path, passphrase: Option<&Path>, doing: &str) -> Result<JoinBundle, Failure> {
+pub(crate) fn open(path: &Path, passphrase: Option<&Path>, doing: &str) -> Result<Opened, Failure> {
     let bytes = file::read(path).during(doing)?;
     bundle::open(&bytes, || ask(passphrase)).map_err(|why| {
         let failure = Failure::new(doing, &why);
@@ -26,7 +25,7 @@ pub(crate) fn open(path: &Path, passphrase: Option<&Path>, doing: &str) -> Resul
             NoBundle::Passphrase(_) => {
                 failure.exit(Exit::Usage).hint("give it with --passphrase-file FILE, or on stdin")
             }
-            NoBundle::Age(_) | NoBundle::Seal(_) | NoBundle::NoText | NoBundle::Code(_) => {
+            NoBundle::Age(_) | NoBundle::Seal(_) | NoBundle::NoText | NoBundle::Code(_) | NoBundle::Org(_) => {
                 failure.exit(Exit::Refused).hint(again)
             }
         }

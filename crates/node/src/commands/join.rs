@@ -12,6 +12,7 @@ use identity::principal::label::Label;
 use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use member::agent::status::{NodeStatus, WaitingStatus};
+use member::ask::enroll::bundle::Opened;
 use member::ask::enroll::rejoin::{self, Begun, NotRejoined};
 use member::ask::enroll::{self, Step};
 use member::ask::error::AskError;
@@ -19,12 +20,12 @@ use member::ask::host::own_full_name;
 use member::store::scope::trust::TrustPaths;
 use member::store::scope::waiting::Waiting;
 use member::store::scope::{Scope, Wish, read_key};
-use org::invite::carried::JoinBundle;
 use org::invite::code::{InviteCode, Ticket};
 use terminal::facts;
 use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
 use wire::connect::CallError;
+use wire::known::carried::KnownOrg;
 use zeroize::Zeroizing;
 
 use crate::commands::bundle;
@@ -93,13 +94,15 @@ struct In {
     wish: Option<Wish>,
     /// For which a bundle was made.
     name: Option<NodeName>,
+    /// What a bundle brought along.
+    org: Option<KnownOrg>,
 }
 
 impl Join {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not join";
         let old_key = self.old_key.as_deref().map(read_key).transpose().during(doing)?;
-        let In { code, wish, name } = self.code(common, doing)?;
+        let In { code, wish, name, org } = self.code(common, doing)?;
         let doing = format!("could not join `{}`", code.name);
         if let Some(org) = common.org.as_ref().filter(|org| **org != code.name) {
             return Err(Failure::usage(doing, format!("the code is for the org `{}`, and not for `{org}`", code.name))
@@ -141,7 +144,7 @@ impl Join {
             }
             Step::Waits(waiting) => eprintln!("{}", in_words(waiting)),
         };
-        let shown = enroll::Shown { code: &code, old_key: old_key.as_ref() };
+        let shown = enroll::Shown { code: &code, old_key: old_key.as_ref(), org: org.as_ref() };
         match enroll::join(&scope, shown, &wish, patience, step).await {
             Ok(_) => told(common, &scope, tell.as_deref(), &doing),
             Err(AskError::Waits { .. }) => Err(still_waits(common, &scope, &doing)),
@@ -152,16 +155,18 @@ impl Join {
     /// The code in hand; without one, that of a join that waits here, with what it wants to be.
     fn code(&self, common: &Common, doing: &str) -> Result<In, Failure> {
         if let Some(path) = &self.bundle {
-            let JoinBundle { code, name } = bundle::open(path, self.passphrase_file.as_deref(), doing)?;
-            return Ok(In { code, wish: None, name: Some(name) });
+            let Opened { bundle, org } = bundle::open(path, self.passphrase_file.as_deref(), doing)?;
+            return Ok(In { code: bundle.code, wish: None, name: Some(bundle.name), org });
         }
         let is_named = self.invite.is_some() || self.invite_file.is_some() || self.name.is_some();
         let begun = if is_named { None } else { rejoin::begun(&common.root(), common.wanted()).during(doing)? };
         let text = if begun.is_some() && nothing_to_read() { Zeroizing::default() } else { self.code_text(doing)? };
         match begun {
-            Some(Begun { wish, code }) if text.trim().is_empty() => Ok(In { code, wish: Some(wish), name: None }),
+            Some(Begun { wish, code }) if text.trim().is_empty() => {
+                Ok(In { code, wish: Some(wish), name: None, org: None })
+            }
             _ => match text.parse() {
-                Ok(code) => Ok(In { code, wish: None, name: None }),
+                Ok(code) => Ok(In { code, wish: None, name: None, org: None }),
                 Err(why) => Err(not_a_code(doing, &why)),
             },
         }
@@ -303,7 +308,7 @@ pub(crate) async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> 
             "this machine waits until an operator approves it: freehold node approve"
         ),
     };
-    let shown = enroll::Shown { code, old_key: None };
+    let shown = enroll::Shown { code, old_key: None, org: None };
     enroll::join(scope, shown, &wish, None, tell).await.map(drop).map_err(|why| failed(&doing, why))
 }
 

@@ -4,14 +4,19 @@ use ground::archive::ArchiveError;
 use ground::archive::text;
 use ground::passphrase::Passphrase;
 use ground::random::{self, NoRandomness};
+use identity::bundle::{Endpoint, Identity};
 use identity::envelope::Envelope;
 use identity::principal::NodeName;
 use org::invite::carried::{BadRequest, JoinBundle, JoinRequest};
 use org::invite::code::InviteCode;
+use wire::known::carried::CarriedOrg;
 use zeroize::Zeroizing;
 
+use crate::session::{Result, Session};
+use crate::trust::versions::trusted_envelopes;
+
 /// 79 bits, in letters and digits that nobody mistakes for each other.
-pub fn draw_passphrase() -> Result<Zeroizing<String>, NoRandomness> {
+pub fn draw_passphrase() -> std::result::Result<Zeroizing<String>, NoRandomness> {
     const LETTERS: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
     let bytes: Zeroizing<[u8; 16]> = Zeroizing::new(random::bytes()?);
     let letter = |byte: &u8| LETTERS.get(usize::from(*byte) % LETTERS.len()).copied().map_or('x', char::from);
@@ -19,13 +24,23 @@ pub fn draw_passphrase() -> Result<Zeroizing<String>, NoRandomness> {
     Ok(Zeroizing::new(groups.join("-")))
 }
 
+/// What signers said of the org, so that its machine need hear nothing from whoever answers to believe them.
+pub async fn org(session: &mut Session) -> Result<CarriedOrg> {
+    let endpoint = trusted_envelopes::<Endpoint>(session).await?;
+    let identity = trusted_envelopes::<Identity>(session).await?;
+    Ok(CarriedOrg::new(&session.known, endpoint, identity))
+}
+
 /// The file. Without a passphrase it is for a key that the machine has: there is no secret in it.
 pub fn file(
     code: InviteCode,
     name: &NodeName,
+    org: &CarriedOrg,
     passphrase: Option<&Passphrase>,
-) -> Result<Zeroizing<Vec<u8>>, ArchiveError> {
-    let bundle = JoinBundle { code, name: name.clone() }.encode();
+) -> std::result::Result<Zeroizing<Vec<u8>>, ArchiveError> {
+    // Envelopes are text.
+    let org = serde_json::to_string(org).ok();
+    let bundle = JoinBundle { code, name: name.clone(), org }.encode();
     let bytes = match passphrase {
         Some(passphrase) => text::seal(bundle.as_bytes(), passphrase.clone())?,
         None => bundle.as_bytes().to_vec(),
@@ -42,7 +57,7 @@ pub enum NoRequest {
 }
 
 /// What a machine wrote that asks for a bundle.
-pub fn open_request(bytes: &[u8]) -> Result<JoinRequest, NoRequest> {
+pub fn open_request(bytes: &[u8]) -> std::result::Result<JoinRequest, NoRequest> {
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(|_| NoRequest::Unread)?;
     Ok(JoinRequest::open(&envelope)?)
 }

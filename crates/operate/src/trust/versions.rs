@@ -66,6 +66,14 @@ pub async fn all<T: InDomain>(session: &mut Session) -> Result<Versions<T>> {
     Ok(versions)
 }
 
+/// What signers signed of the roots that are trusted now.
+pub(crate) async fn trusted_envelopes<T: InDomain>(session: &mut Session) -> Result<Vec<Envelope>> {
+    all::<T>(session).await?.trusted()?;
+    let (state, head) = (session.fold_here().await?, session.head());
+    let named = head.trusted_bundles(T::DOMAIN);
+    Ok(named.filter_map(|line| Some(state.bundle_named(line.bundle)?.envelope.clone())).collect())
+}
+
 /// Whose signatures on a bundle hold, of the set that it counts under.
 fn signers_of(known: &Known, envelope: &Envelope) -> Vec<SignerName> {
     let sets = known.signer_sets();

@@ -62,11 +62,14 @@ pub enum BadRequest {
     NotPlain,
 }
 
-/// What a bundle holds: the code, and the name that its machine takes. As text, a line for each, behind one that says so.
+/// What a bundle holds: the code, the name that its machine takes, and what signers said of the org. As text, a line for
+/// each, behind one that says so.
 #[derive(Debug, Clone)]
 pub struct JoinBundle {
     pub code: InviteCode,
     pub name: NodeName,
+    /// JSON. Bundles in the form before have none: their machine hears it of the gateway.
+    pub org: Option<String>,
 }
 
 /// What a bundle begins with, so that no other file can be taken for one.
@@ -74,7 +77,8 @@ pub const BUNDLE: &str = "freehold join bundle";
 
 impl JoinBundle {
     pub fn encode(&self) -> Zeroizing<String> {
-        Zeroizing::new(format!("{BUNDLE}\n{}\n{}\n", self.code.encode().as_str(), self.name))
+        let org = self.org.as_ref().map(|org| format!("{org}\n")).unwrap_or_default();
+        Zeroizing::new(format!("{BUNDLE}\n{}\n{}\n{org}", self.code.encode().as_str(), self.name))
     }
 }
 
@@ -83,8 +87,13 @@ impl FromStr for JoinBundle {
     fn from_str(text: &str) -> Result<Self, BadCode> {
         // Those in the form before are named by their envelope, and not by a line of their own.
         let text = text.strip_prefix(BUNDLE).and_then(|rest| rest.strip_prefix('\n')).unwrap_or(text);
-        let (code, name) = text.trim_end().split_once('\n').ok_or(BadCode::Damaged)?;
-        Ok(Self { code: code.parse()?, name: name.parse().map_err(|_| BadCode::Damaged)? })
+        let (code, rest) = text.trim_end().split_once('\n').ok_or(BadCode::Damaged)?;
+        let (name, org) = rest.split_once('\n').map_or((rest, None), |(name, org)| (name, Some(org)));
+        if org.is_some_and(|org| !org.starts_with('{') || org.contains('\n')) {
+            return Err(BadCode::Damaged);
+        }
+        let name = name.parse().map_err(|_| BadCode::Damaged)?;
+        Ok(Self { code: code.parse()?, name, org: org.map(str::to_owned) })
     }
 }
 
@@ -107,7 +116,7 @@ mod tests {
             gateways: vec!["gw.example:7443".parse().unwrap()],
             ticket: Ticket::Key { invite: InviteId([3; 16]), seed: InviteSeed::new([4; 32]) },
         };
-        JoinBundle { code, name: "web-1".parse().unwrap() }
+        JoinBundle { code, name: "web-1".parse().unwrap(), org: None }
     }
 
     #[test]
@@ -117,6 +126,9 @@ mod tests {
         assert_eq!((read.encode(), read.name), (bundle().encode(), bundle().name));
         let before: JoinBundle = text.strip_prefix("freehold join bundle\n").unwrap().parse().unwrap();
         assert_eq!(before.encode(), text, "the two lines of the form before");
+        let whole = JoinBundle { org: Some("{}".to_owned()), ..bundle() };
+        let read: JoinBundle = whole.encode().parse().unwrap();
+        assert_eq!((read.org.as_deref(), read.encode()), (Some("{}"), whole.encode()));
         let code = bundle().code.encode();
         let named = |name: &str| format!("{}\n{name}\n", code.as_str());
         for bad in [
@@ -127,6 +139,7 @@ mod tests {
             named(""),
             named("Not A Name"),
             named("web-1\nmore"),
+            named("web-1\n{}\n{}"),
             "x\nweb-1".to_owned(),
         ] {
             assert!(bad.parse::<JoinBundle>().is_err(), "{bad}");

@@ -22,6 +22,7 @@ pub mod freeze;
 mod bad;
 mod file;
 mod bundles;
+pub mod carried;
 
 pub use bad::BadKnowledge;
 pub use file::{KnownFile, Seen};

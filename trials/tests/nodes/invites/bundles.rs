@@ -2,8 +2,9 @@
 
 use ground::passphrase::Passphrase;
 use ground::sealed;
+use identity::id::Fingerprint;
 use member::ask::enroll::bundle;
-use org::invite::carried::BUNDLE;
+use org::invite::carried::{BUNDLE, JoinBundle};
 use serde_json::Value;
 use trials::place::{Place, mode, refused, stdout, succeeded, text};
 
@@ -55,11 +56,46 @@ fn a_bundle_in_the_form_before_lets_a_machine_in() {
     let _gateway = place.serve();
     let (file, told) = issued(&place, "web-1");
     let passphrase = || Passphrase::new(text(&told, "passphrase"));
-    let bundle = bundle::open(&std::fs::read(&file).unwrap(), || Ok(passphrase())).unwrap().encode();
+    let opened = bundle::open(&std::fs::read(&file).unwrap(), || Ok(passphrase())).unwrap();
+    let bundle = JoinBundle { org: None, ..opened.bundle }.encode();
     let (_, lines) = bundle.split_once('\n').unwrap();
     let before = place.path("before.bundle");
     std::fs::write(&before, sealed::seal(lines.as_bytes(), BUNDLE, Some(&passphrase())).unwrap()).unwrap();
     succeeded(&open(&place, "web-1", &before.to_string_lossy(), &text(&told, "passphrase")));
+    assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
+}
+
+/// The code pins another root: what else it brings along is enough, and is checked.
+#[test]
+fn a_bundle_needs_nothing_but_what_it_brings_along_to_believe_a_gateway() {
+    let place = Place::founded(&[]);
+    let _gateway = place.serve();
+    let (file, told) = issued(&place, "web-1");
+    let passphrase = Passphrase::new(text(&told, "passphrase"));
+    let mut bundle = bundle::open(&std::fs::read(&file).unwrap(), || Ok(passphrase)).unwrap().bundle;
+    bundle.code.endpoint_root = Fingerprint([9; 32]);
+    let carried = place.path("carried").to_string_lossy().into_owned();
+    let join = |bundle: &JoinBundle| {
+        std::fs::write(&carried, bundle.encode().as_bytes()).unwrap();
+        place.node("web-1", &["join", "--bundle", &carried], "")
+    };
+    refused(&join(&JoinBundle { org: None, ..bundle.clone() }), "is not one of this org's");
+    // Another org's, and one that was changed.
+    let other = Place::founded(&[]);
+    let (file, told) = issued(&other, "web-1");
+    let passphrase = Passphrase::new(text(&told, "passphrase"));
+    let theirs = bundle::open(&std::fs::read(&file).unwrap(), || Ok(passphrase)).unwrap().bundle.org;
+    refused(
+        &join(&JoinBundle { org: theirs, ..bundle.clone() }),
+        "what the bundle brings along of the org does not hold",
+    );
+    let cut = bundle.org.as_ref().map(|org| org.replacen("\"endpoint\":[", "\"endpoint\":[],\"more\":[", 1));
+    refused(
+        &join(&JoinBundle { org: cut, ..bundle.clone() }),
+        "what the bundle brings along of the org cannot be read",
+    );
+    assert!(!place.scope("web-1").exists());
+    succeeded(&join(&bundle));
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
 }
 

@@ -282,6 +282,6 @@ fn a_node_that_is_replaced_gets_the_same_kind_of_line() {
     place.joined("web-1");
     let told = place.facts(&["node", "replace", "web-1", "--yes"]);
     let line = text(&told, "line");
-    assert!(line.starts_with("(") && line.ends_with("|sh \"$f\" --name web-1)"), "{line}");
+    assert!(line.starts_with('(') && line.ends_with("|sh \"$f\" --name web-1)"), "{line}");
     assert!(first_script(&place, &line).contains("\nsh join.sh --gateway "), "{line}");
 }

@@ -168,7 +168,8 @@ async fn make(
     let made = invite::create(&mut session, &keys, wish).await.during(doing)?;
     let pending = leave(common, doing, &session.known, &made)?;
     let NewInvite { invite, code, start: _ } = made.what;
-    let file = bundle::file(code, name, passphrase).during(doing)?;
+    let org = bundle::org(&mut session).await.during(doing)?;
+    let file = bundle::file(code, name, &org, passphrase).during(doing)?;
     write_new(out, &file, doing)?;
     Ok(Told {
         name: name.to_string(),
