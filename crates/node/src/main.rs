@@ -126,7 +126,7 @@ fn main() -> ExitCode {
 
 async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
-        Command::Join(join) => join.run(common).await,
+        Command::Join(join) => Box::pin(join.run(common)).await,
         Command::Csr(csr) => csr.run(common),
         Command::Run(run) => run.run(common).await,
         Command::Service(service) => service.run(common),
