@@ -8,6 +8,7 @@ use org::ledger::entry::SignedEntry;
 use crate::damage::{Damage, Part};
 use crate::error::LedgerError;
 use crate::store::Ledger;
+use crate::waiting::inbox;
 
 impl Ledger {
     /// Reads all of it afresh. An entry that does not hold is an error, for nothing can make it again.
@@ -15,6 +16,8 @@ impl Ledger {
         self.check_structure()?;
         self.check_entries()?;
         self.objects()?;
+        // What is damaged there holds nothing up, but that it can be read.
+        drop(inbox::left_after(self, 0, u32::MAX)?);
         for (key, text) in self.issuance_rows()? {
             serde_json::from_str::<Issuance>(&text).map_err(|why| Part::Issuance(key).is(why))?;
         }

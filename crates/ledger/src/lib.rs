@@ -7,6 +7,7 @@ pub mod error;
 pub(crate) mod migrate;
 pub mod store;
 pub mod look;
+pub mod waiting;
 pub(crate) mod check;
 pub mod replicate;
 
@@ -18,6 +19,5 @@ pub mod marks;
 pub(crate) mod sights;
 pub mod published;
 pub(crate) mod maps;
-pub mod waiting;
 pub(crate) mod reuse;
 pub(crate) mod exchange;

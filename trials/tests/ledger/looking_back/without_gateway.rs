@@ -132,7 +132,7 @@ fn a_certificate_of_an_issuing_key_is_told_of_ninety_days_before_it_ends() {
         let told = alarms(by);
         assert_eq!(told.len(), 2, "{told:?}");
         for (alarm, domain) in told.iter().zip(["identity", "endpoint"]) {
-            let start = format!("the certificate of the `{domain}` issuing key of `quay` {what} ");
+            let start = format!("the certificate of the {domain} issuing key of quay {what} ");
             assert!(alarm.starts_with(&start) && alarm.ends_with(&format!("freehold rotate {domain}")), "{alarm}");
         }
     }

@@ -16,7 +16,7 @@ fn age_opens_a_bundle_and_a_machine_joins_by_what_age_sealed() {
     typed(&format!("age --decrypt --output {plain} {issued}"), &format!("{passphrase}\n"));
     let inside = std::fs::read_to_string(&plain).unwrap();
     let lines: Vec<_> = inside.lines().collect();
-    assert_eq!((lines[0], lines[2], lines.len()), ("freehold join bundle", "web-1", 3));
+    assert_eq!((lines[0], lines[2], lines.len()), ("freehold join bundle", "web-1", 4));
     let bundle: JoinBundle = inside.parse().unwrap();
     assert_eq!(bundle.code.encode().as_str(), lines[1]);
     typed(&format!("age --encrypt --passphrase --output {again} {plain}"), "correct horse\ncorrect horse\n");

@@ -24,12 +24,15 @@ impl Seat {
         self.seen().or_else(|| self.left()).unwrap_or(0)
     }
 
-    /// By what lies there. A folder is made for what was issued: it is as good as a link that is gone.
+    /// By what lies there. A folder with a certificate and its key is as good as a link that is gone; with less in it, whoever put
+    /// it there was killed, and the same is asked for again.
     fn seen(&self) -> Option<u64> {
         let target = std::fs::read_link(self.folder.join("current")).ok();
         let linked = target.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()?.parse().ok());
+        let is_whole = |folder: &Path| ["svid.pem", "svid.key"].iter().all(|name| folder.join(name).exists());
         let folders = || std::fs::read_dir(self.folder.join("svids")).into_iter().flatten().flatten();
-        linked.or_else(|| folders().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max())
+        let whole = || folders().filter(|entry| is_whole(&entry.path()));
+        linked.or_else(|| whole().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max())
     }
 
     fn left(&self) -> Option<u64> {
