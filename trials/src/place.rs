@@ -273,6 +273,11 @@ pub fn output(mut command: Command) -> Output {
     command.output().unwrap_or_else(|why| panic!("could not run {command:?}: {why}"))
 }
 
+/// The same words where they stand in JSON: names have no marks there.
+pub fn as_fact(words: &str) -> String {
+    words.replace('`', "")
+}
+
 /// It did all that it could: what is left is for other operators to sign, and it says so.
 pub fn succeeded(output: &Output) {
     assert!(output.status.success() || is_left_to_others(output), "failed: {}{}", stdout(output), stderr(output));

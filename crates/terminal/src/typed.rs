@@ -53,7 +53,7 @@ impl Typed {
             // `freehold` is in `freehold-node`, and in paths.
             let is_word = !rest[..at].ends_with(|c: char| c.is_alphanumeric() || "-/._".contains(c));
             let end = at + name.len();
-            let said = if is_word { said(&self.program, &rest[end..]) } else { 0 };
+            let said = if is_word && !is_elsewhere(&rest[..at]) { said(&self.program, &rest[end..]) } else { 0 };
             let (command, more) = rest.split_at(end + said);
             out.push_str(command);
             for (option, value) in self.options.iter().filter(|(option, _)| said > 0 && !names(command, option)) {
@@ -63,6 +63,12 @@ impl Typed {
         }
         out + rest
     }
+}
+
+/// Is it to be run on a machine that is named before it? What was typed names nothing there.
+fn is_elsewhere(before: &str) -> bool {
+    let named = before.strip_suffix("`: ").and_then(|text| text.rsplit_once('`'));
+    named.is_some_and(|(text, _)| text.ends_with("on ")) || before.ends_with("n each of them: ")
 }
 
 /// How many bytes of a text, in which words may follow, are a command with what belongs to it. 0 if it begins with none.
@@ -172,6 +178,8 @@ mod tests {
                 "freehold gateway remove NODE --org reef (freehold gateway list --org reef)",
             ),
             ("freehold doctor --org lagoon", "freehold doctor --org lagoon"),
+            ("then on `alpha`: freehold doctor", "then on `alpha`: freehold doctor"),
+            ("is it there? On each of them: freehold doctor", "is it there? On each of them: freehold doctor"),
             ("a newer freehold wrote /var/lib/freehold doctor", "a newer freehold wrote /var/lib/freehold doctor"),
         ] {
             for line in ["freehold --org reef doctor", "freehold gateway list --org reef"] {

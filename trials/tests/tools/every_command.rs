@@ -18,16 +18,19 @@ const fn row(line: &'static str, locked: i32, opened: i32) -> Row {
     Row { line, locked, opened }
 }
 
-/// What runs until it is stopped, changes the machine, or prints what is no JSON: pages and scripts.
-const ELSEWHERE: [&str; 12] = [
+/// What runs until it is stopped, changes the machine, or prints what is a document: pages, scripts, the schema.
+const ELSEWHERE: [&str; 15] = [
     "freehold agent",
     "freehold unlock",
+    "freehold fleet schema",
     "freehold completions",
     "freehold man",
     "freehold-node completions",
     "freehold-node man",
     "freehold serve",
     "freehold tunnel run",
+    "freehold keep",
+    "freehold-node keep",
     "freehold-node run",
     "freehold-node tunnel run",
     "freehold-node service install",
@@ -43,7 +46,6 @@ const ROWS: &[Row] = &[
     row("freehold bundle issue | web-9", 2, 0),
     row("freehold bundle sign | request --out answer", 1, 1),
     row("freehold fleet init | fleet", 0, 1),
-    row("freehold fleet schema", 0, 0),
     row("freehold check | fleet", 0, 0),
     row("freehold access | --matrix fleet", 0, 0),
     row("freehold compile | fleet --out compiled", 0, 0),

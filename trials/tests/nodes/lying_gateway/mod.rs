@@ -13,7 +13,7 @@ use identity::id::Digest;
 use org::report::Report;
 use serde_json::Value;
 use trials::attack::liar::{Liar, Lie, Loot, Told};
-use trials::place::{Place, Running, until};
+use trials::place::{Place, Running, as_fact, until};
 use wire::control::{Call, ControlAnswer};
 
 /// An org with a published fleet, and two members.
@@ -68,7 +68,7 @@ services: {{wiki: {{at: quay, addr: \"127.0.0.1:8080\", groups: pages}}}}
         let mut last = None;
         let so = || {
             last = self.problem(node);
-            last.as_ref().is_some_and(|problem| problem.contains(why))
+            last.as_ref().is_some_and(|problem| problem.contains(&as_fact(why)))
         };
         let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| until(why, so)));
         assert!(held.is_ok(), "`{node}` says {last:?} instead of `{why}`");

@@ -8,8 +8,19 @@ use trials::place::{Place, succeeded, text};
 
 use super::{Curl, files, hash_of, mach_o, made_up, stored};
 
-/// Everything that a line names, in the order in which it stands there.
-fn named(line: &str) -> Vec<String> {
+/// Everything that a line names: its first script, and what that names, in the order in which it stands there.
+fn named(place: &Place, line: &str) -> Vec<String> {
+    let first = hashes(line).remove(0);
+    let script = std::fs::read_to_string(place.org().join("gateway/files").join(&first)).unwrap();
+    [vec![first], hashes(&script)].concat()
+}
+
+fn list_of(place: &Place, line: &str) -> String {
+    let script = std::fs::read_to_string(place.org().join("gateway/files").join(&named(place, line)[0])).unwrap();
+    script.split("--agents ").nth(1).unwrap()[..64].to_owned()
+}
+
+fn hashes(line: &str) -> Vec<String> {
     let hex = |word: &&str| word.len() == 64 && word.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c));
     line.split(|c: char| !c.is_ascii_alphanumeric()).filter(hex).map(str::to_owned).collect()
 }
@@ -25,8 +36,9 @@ fn a_new_release_breaks_no_invite() {
     let old = made_up(&place, "old", &mach_o(), "0.1.0");
     succeeded(&place.freehold(&["release", "add", &old]));
     let invite = place.invite(&[]);
-    let hashes = named(&text(&invite, "line"));
-    assert_eq!(hashes.len(), 3, "script, root, list: {hashes:?}");
+    let line = text(&invite, "line");
+    let (hashes, list) = (named(&place, &line), list_of(&place, &line));
+    assert!(hashes.len() >= 4 && hashes.contains(&list), "first script, script, root, list: {hashes:?}");
     let new = made_up(&place, "new", &mach_o(), "0.2.0");
     succeeded(&place.freehold(&["release", "add", &new]));
     prune(&place);
@@ -35,15 +47,15 @@ fn a_new_release_breaks_no_invite() {
         assert_eq!(Curl::new(&place, digest).get(&out).0, "200", "{digest}");
         assert_eq!(hash_of(&out.to_string_lossy()), *digest);
     }
-    let list = Curl::new(&place, &hashes[2]).get(&place.path("list")).1;
-    assert!(String::from_utf8(list).unwrap().contains(&hash_of(&old)), "the old line installs the old agent");
+    let read = Curl::new(&place, &list).get(&place.path("list")).1;
+    assert!(String::from_utf8(read).unwrap().contains(&hash_of(&old)), "the old line installs the old agent");
     let line = text(&place.invite(&[]), "line");
-    assert_ne!(named(&line)[2], hashes[2], "a new line installs the new one");
+    assert_ne!(list_of(&place, &line), list, "a new line installs the new one");
     // When the old invite is over, so is what only it named.
     succeeded(&place.freehold(&["invite", "revoke", &text(&invite, "id"), "--yes"]));
     prune(&place);
-    assert!(!stored(&place, &hash_of(&old)) && !stored(&place, &hashes[2]));
-    assert!(stored(&place, &hash_of(&new)) && stored(&place, &hashes[0]) && stored(&place, &hashes[1]));
+    assert!(!stored(&place, &hash_of(&old)) && !stored(&place, &list));
+    assert!(stored(&place, &hash_of(&new)) && named(&place, &line).iter().all(|it| stored(&place, it)));
 }
 
 #[test]

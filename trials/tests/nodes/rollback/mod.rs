@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Output;
 
-use trials::place::{Running, ended, stderr, succeeded, until};
+use trials::place::{Running, as_fact, ended, stderr, succeeded, until};
 use trials::port::Nobody;
 
 use crate::nodes::lying_gateway::Scene;
@@ -44,7 +44,7 @@ impl Three {
             assert!(stderr(&told).contains(node), "`{node}` is not named: {}", stderr(&told));
             let status = self.scene.place.status(node);
             let back = &status["applied"]["rolled_back"];
-            assert!(back["why"].as_str().is_some_and(|told| told.contains(why)), "`{why}` in {status}");
+            assert!(back["why"].as_str().is_some_and(|told| told.contains(&as_fact(why))), "`{why}` in {status}");
             assert_eq!((&status["applied"]["confirmed"], &back["to"]), (&before, &before), "{status}");
             assert_eq!(status["head"], head + 1, "the head stays");
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use trials::place::{Running, succeeded};
+use trials::place::{Running, as_fact, succeeded};
 
 use super::{machine, not_synced, synced};
 use crate::publishing::Scene;
@@ -84,7 +84,7 @@ fn every_way_to_tamper_with_a_tree_is_refused_in_its_own_words() {
         let (_, why) = not_synced(&scene, "web-1", &from, 3);
         assert!(why.contains(words), "`{words}` in {why}");
         let shown = scene.place.status("web-1");
-        assert!(shown["refused"]["why"].as_str().unwrap().contains(words), "`{words}` in {shown}");
+        assert!(shown["refused"]["why"].as_str().unwrap().contains(&as_fact(words)), "`{words}` in {shown}");
         assert_eq!(shown["applied"], settled);
         std::fs::remove_dir_all(&tree).unwrap();
         scene.place.copy(&spare, &tree);

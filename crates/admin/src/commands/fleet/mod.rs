@@ -33,7 +33,8 @@ impl FleetCommand {
         match self {
             Self::Init(init) => init.run(common),
             Self::Schema(Schema {}) => {
-                show(true, &schema(), String::new);
+                // A document, not facts: as it is in the folder that `fleet init` makes.
+                show(false, &schema(), || format!("{:#}", schema()));
                 Ok(())
             }
         }
