@@ -265,7 +265,14 @@ impl Ledger {
 
     pub(crate) fn check_structure(&self) -> Result<(), LedgerError> {
         let found: String = self.db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        if found == "ok" { Ok(()) } else { Err(Damage::Structure(found).into()) }
+        if found != "ok" {
+            return Err(Damage::Structure(found).into());
+        }
+        // SQLite believes what the file says of its own tables.
+        match migrate::odd_table(&self.db)? {
+            Some(name) => Err(Damage::Structure(format!("`{name}` is another table than this program makes")).into()),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn stored_entries(&self, after: i64) -> Result<Vec<StoredEntry>, LedgerError> {
