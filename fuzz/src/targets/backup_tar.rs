@@ -35,6 +35,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ]),
         whole(&[(file(&format!("{long}x"), b"x"), b"x"), (link("operator/l", &format!("{long}y")), b"")]),
         whole(&[(file(&long[..150], b""), b"")]),
+        whole(&[(file(&format!("{}x", "/".repeat(120)), b""), b"")]),
     ]
 }
 

@@ -118,7 +118,11 @@ fn split(path: &str) -> Option<(&str, &str)> {
     }
     let cuts = path.match_indices('/').map(|(at, _)| (path.get(..at), path.get(at + 1..)));
     let cuts = cuts.filter_map(|(prefix, name)| prefix.zip(name));
-    cuts.into_iter().find(|(prefix, name)| prefix.len() <= PREFIX.length && (1..=NAME.length).contains(&name.len()))
+    // An empty prefix is read as none, and the slash would be lost.
+    let fits = |(prefix, name): &(&str, &str)| {
+        (1..=PREFIX.length).contains(&prefix.len()) && (1..=NAME.length).contains(&name.len())
+    };
+    cuts.into_iter().find(fits)
 }
 
 /// For readers that pass over the records.
@@ -322,6 +326,8 @@ mod tests {
             deep(13),
             deep(48),
             "\u{fc}/\u{df}".to_owned(),
+            format!("/{}", "d".repeat(100)),
+            "/".repeat(130) + "e",
         ];
         for path in &paths {
             let links = targets.iter().map(|target| TarEntryKind::Link { target: target.clone() });
