@@ -1,9 +1,12 @@
 //! One gateway died, and the other had not heard of everything: the operator's home has it.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::Command;
 
 use serde_json::Value;
-use trials::place::{binary, json, output, succeeded, text, until};
+use trials::place::{Place, binary, ended, json, output, succeeded, text, until};
+use trials::port::Nobody;
 
 use super::Two;
 
@@ -65,6 +68,29 @@ fn a_gateway_that_is_stopped_is_down_since_it_was_last_there() {
     let alarms = place.operator_facts("away", &["status"])["alarms"].to_string();
     assert!(alarms.contains("laptop is DOWN, and was last seen at"), "{alarms}");
     assert!(alarms.contains("vps is DOWN"), "{alarms}");
+}
+
+/// Of two addresses a stranger answers at one, and nobody at the other, in either order: nobody is told that the gateway is off.
+#[test]
+fn a_stranger_at_one_address_is_told_although_nobody_answers_at_the_other() {
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (at, nobody) = (stranger.local_addr().unwrap().to_string(), Nobody::new());
+    std::thread::spawn(move || {
+        for mut caller in stranger.incoming().flatten() {
+            let _heard = caller.read(&mut [0; 1]);
+            let _gone = caller.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let nobody = nobody.at().to_string();
+    for [first, second] in [[&at, &nobody], [&nobody, &at]] {
+        let place = Place::new();
+        succeeded(&place.freehold(&["found", "harbor", "--unprotected", "--advertise", first, "--advertise", second]));
+        std::fs::create_dir_all(place.path("away/harbor")).unwrap();
+        place.copy(&place.org().join("operator"), &place.path("away/harbor/operator"));
+        let mut command = Command::new(binary("freehold"));
+        command.args(["node", "list", "--home"]).arg(place.path("away"));
+        ended(&output(command), 3, "is not a gateway");
+    }
 }
 
 /// The same where two must agree: whoever of them asks the survivor first, nobody is locked out.

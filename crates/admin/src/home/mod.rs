@@ -42,6 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Options of every command, before or after its words.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Common {
     /// The operator's home
     #[arg(
@@ -417,15 +418,17 @@ impl Common {
             let place = if head.first_gateway() == Some(&about.node) { 0 } else { doors.len() };
             doors.splice(place..place, own);
         }
-        let mut last = None;
+        let mut told: Option<Failure> = None;
         for door in doors {
             match self.remote(org, &keys, vec![door], doing).await {
                 Ok(desk) => return Ok(Some(desk)),
-                Err(why) => last = Some(why),
+                // A clear no says more than the silence of another.
+                Err(_) if told.as_ref().is_some_and(|told| told.exit == Exit::Refused) => {}
+                Err(why) => told = Some(why),
             }
         }
         // Held by a gateway that does not answer: nothing can be done in its folder either.
-        if let (Ok(None), Some(why)) = (local.lock(), last) {
+        if let (Ok(None), Some(why)) = (local.lock(), told) {
             return Err(why);
         }
         eprintln!("no other gateway can be reached: what is decided now reaches them when this one serves again");

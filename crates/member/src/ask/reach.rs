@@ -7,7 +7,7 @@ use wire::tls::{Expect, OwnSvid};
 
 use crate::ask::error::AskError;
 
-/// Believes the first gateway that can be believed. The last failure is told if none can.
+/// Believes the first gateway that can be believed. The failure that says most is told if none can.
 pub async fn believe_one_of(
     gateways: &[GatewayAddress],
     expect: &Expect,
@@ -25,7 +25,7 @@ pub(crate) async fn try_each(
     anchor: Anchor<'_>,
     moved: &mut bool,
 ) -> Result<(Believed, Known), AskError> {
-    let mut last = None;
+    let mut told = None;
     for gateway in gateways {
         let attempt = async { Provisional::dial(gateway, expect, own).await?.believe(anchor).await };
         match attempt.await {
@@ -33,24 +33,11 @@ pub(crate) async fn try_each(
             Err(why) => {
                 tracing::debug!(gateway = %gateway.address, %why, "not this one");
                 *moved |= is_lost(&why);
-                // What somebody answered says more than that another could not be reached.
-                if last.as_ref().is_none_or(|last: &CallError| says(last) <= says(&why)) {
-                    last = Some(why);
-                }
+                told = Some(CallError::or_rather(told, why));
             }
         }
     }
-    Err(last.map_or(AskError::NoGateway, AskError::Call))
-}
-
-/// How much an error tells about this machine, rather than about the way to a gateway.
-const fn says(why: &CallError) -> u8 {
-    match why {
-        CallError::NotAccepted { .. } => 3,
-        CallError::Refused(_) => 2,
-        _ if why.is_worth_retrying() => 0,
-        _ => 1,
-    }
+    Err(told.map_or(AskError::NoGateway, AskError::Call))
 }
 
 /// May a gateway be refused only because this node does not know its roots, or knows old ones?

@@ -143,6 +143,26 @@ impl CallError {
             | Self::Setup(_) => false,
         }
     }
+
+    /// Of the failures of a round, the one that is told: what somebody answered says more than that another could not be
+    /// reached, and of two that say as much the later one is told.
+    #[must_use]
+    pub fn or_rather(earlier: Option<Self>, later: Self) -> Self {
+        match earlier {
+            Some(earlier) if earlier.says() > later.says() => earlier,
+            Some(_) | None => later,
+        }
+    }
+
+    /// How much it tells about whoever asks, rather than about the way to a gateway.
+    const fn says(&self) -> u8 {
+        match self {
+            Self::NotAccepted { .. } => 3,
+            Self::Refused(_) => 2,
+            _ if self.is_worth_retrying() => 0,
+            _ => 1,
+        }
+    }
 }
 
 /// A gateway's address, and, if another way leads there, the socket to dial instead of its name.

@@ -53,3 +53,21 @@ fn a_mandate_out_of_its_time_is_not_said_to_be_another_orgs() {
     }
     assert!(told.contains("2 days ahead of the gateway's"), "{told}");
 }
+
+/// Whichever of two gateways is asked first.
+#[test]
+fn what_one_gateway_answered_outranks_the_silence_of_another() {
+    let address: Address = "127.0.0.1:1".parse().unwrap();
+    let silence = || CallError::Silent { address: address.clone() };
+    let refused = || CallError::Refused(Refusal::NotAdmitted);
+    let foreign = || CallError::NotAGateway { address: address.clone(), why: Foreign::NoKey };
+    for (first, second) in
+        [(silence(), refused()), (refused(), silence()), (foreign(), refused()), (refused(), foreign())]
+    {
+        let told = CallError::or_rather(Some(first), second);
+        assert!(matches!(told, CallError::Refused(_)), "{told}");
+    }
+    let told = CallError::or_rather(Some(foreign()), silence());
+    assert!(matches!(told, CallError::NotAGateway { .. }), "{told}");
+    assert!(matches!(CallError::or_rather(None, silence()), CallError::Silent { .. }));
+}

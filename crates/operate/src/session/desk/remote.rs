@@ -46,7 +46,7 @@ impl RemoteDesk {
     }
 
     async fn dial(&mut self) -> Result<Believed, CallError> {
-        let mut last = None;
+        let mut told = None;
         for gateway in self.gateways.clone() {
             let mut believed = Box::pin(self.believe(&gateway)).await;
             // The roots may have moved on: which are trusted now is signed, whoever hands it over. If it is not, what was
@@ -63,10 +63,10 @@ impl RemoteDesk {
                     self.known = newer;
                     return Ok(believed);
                 }
-                Err(why) => last = Some(why),
+                Err(why) => told = Some(CallError::or_rather(told, why)),
             }
         }
-        Err(last.unwrap_or(CallError::Refused(Refusal::NotFound { what: "gateway".to_owned() })))
+        Err(told.unwrap_or(CallError::Refused(Refusal::NotFound { what: "gateway".to_owned() })))
     }
 
     /// One that missed what was decided elsewhere, or that is an older copy, is believed by what is known here: the session
