@@ -22,6 +22,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use node::commands::keep::Keep;
 use node::commands::tunnel::TunnelCommand;
 use terminal::failure::{Exit, Failure};
+use terminal::help::Group;
 use terminal::pages::{Completions, Man};
 use tokio::runtime::Builder;
 
@@ -40,7 +41,7 @@ use crate::commands::found::Found;
 use crate::commands::gateway::GatewayCommand;
 use crate::commands::gateway::mandate::MandateCommand;
 use crate::commands::gateway::refresh::Refresh;
-use crate::commands::here::{self, HereCommand};
+use crate::commands::here::{self, Elsewhere, HereCommand};
 use crate::commands::invite::InviteCommand;
 use crate::commands::invite::bundle::BundleCommand;
 use crate::commands::invite::landing::LandingCommand;
@@ -98,7 +99,7 @@ enum Command {
     /// List, show and revoke nodes
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Add and revoke users
+    /// Add, list and revoke users
     #[command(subcommand)]
     User(UserCommand),
     /// Tell how the org is, and how long each machine lasts without a gateway
@@ -172,6 +173,9 @@ enum Command {
     /// See this machine as a node of the org: how it stands, its ports, who calls what
     #[command(subcommand, after_help = here::EXAMPLES)]
     Here(HereCommand),
+    /// Machines join by a program of their own
+    #[command(hide = true)]
+    Join(Elsewhere),
     /// Print a script that completes words in your shell
     Completions(Completions),
     /// Print the manual, or write all of its pages
@@ -181,8 +185,21 @@ enum Command {
     Backup(BackupCommand),
 }
 
+const GROUPS: &[Group] = &[
+    Group { title: "Begin", commands: &["found", "serve", "org", "backup"] },
+    Group { title: "Machines", commands: &["invite", "bundle", "landing", "release", "node", "user", "suspend"] },
+    Group {
+        title: "Fleet",
+        commands: &["fleet", "check", "access", "plan", "publish", "confirm", "rollback", "compile"],
+    },
+    Group { title: "Look", commands: &["status", "doctor", "audit", "here"] },
+    Group { title: "Sign", commands: &["sign", "send", "unlock", "lock", "signer", "token", "recover"] },
+    Group { title: "Gateways and roots", commands: &["gateway", "mandate", "refresh", "trust", "rotate"] },
+    Group { title: "Shell", commands: &["completions", "man"] },
+];
+
 fn main() -> ExitCode {
-    let cli: Cli = match terminal::line::read() {
+    let cli: Cli = match terminal::line::read(GROUPS) {
         Ok(cli) => cli,
         Err(end) => return end,
     };
@@ -196,6 +213,7 @@ fn main() -> ExitCode {
     }
     terminal::log::log_to_stderr();
     terminal::screen::show_everything(cli.common.wide);
+    let json = cli.common.json || matches!(&cli.command, Command::Join(elsewhere) if elsewhere.wants_json());
     let done = match Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(Box::pin(run(cli.command, &cli.common))),
         Err(why) => Err(Failure::new("could not start", &why)),
@@ -203,13 +221,14 @@ fn main() -> ExitCode {
     match done {
         Ok(()) if cli.common.unfinished.is_noted() => Exit::Waiting.into(),
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => cli.common.named(failure).finish(cli.common.json),
+        Err(failure) => cli.common.named(failure).finish(json),
     }
 }
 
 async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Found(found) => found.run(common).await,
+        Command::Join(join) => join.run(),
         Command::Tunnel(tunnel) => tunnel.run(),
         Command::Keep(keep) => keep.run(),
         Command::Serve(serve) => serve.run(common).await,

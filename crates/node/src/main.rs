@@ -20,6 +20,7 @@ use node::commands::tunnel::caller::Caller;
 use node::commands::tunnel::port::Port;
 use node::commands::tunnel::top::Top;
 use terminal::failure::Failure;
+use terminal::help::Group;
 use terminal::pages::{Completions, Man};
 use tokio::runtime::Builder;
 
@@ -89,13 +90,21 @@ enum Command {
     Man(Man),
 }
 
+const GROUPS: &[Group] = &[
+    Group { title: "Belong to an org", commands: &["join", "csr", "run", "service", "leave"] },
+    Group { title: "Look", commands: &["status", "sync", "trust", "doctor"] },
+    Group { title: "Reach services", commands: &["port", "top", "caller"] },
+    Group { title: "Be a gateway", commands: &["gateway"] },
+    Group { title: "Shell", commands: &["completions", "man"] },
+];
+
 /// How `freehold release add` reads the version of an agent without running it.
 static MARK: &str = concat!("freehold-node-version:", env!("CARGO_PKG_VERSION"), ";");
 
 fn main() -> ExitCode {
     // Seen to be used, so that no linker drops it.
     std::hint::black_box(MARK);
-    let cli: Cli = match terminal::line::read() {
+    let cli: Cli = match terminal::line::read(GROUPS) {
         Ok(cli) => cli,
         Err(end) => return end,
     };

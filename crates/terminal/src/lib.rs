@@ -6,6 +6,7 @@ pub mod screen;
 pub mod facts;
 pub(crate) mod typed;
 pub mod failure;
+pub mod help;
 pub mod line;
 pub mod show;
 pub mod log;

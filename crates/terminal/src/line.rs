@@ -7,12 +7,13 @@ use clap::error::ErrorKind;
 use clap::{Error, Parser};
 
 use crate::failure::Failure;
+use crate::help::{Group, grouped};
 use crate::typed;
 
 /// What was typed, or how the program ends without it: with the help that was asked for, or with what is wrong.
-pub fn read<T: Parser>() -> Result<T, ExitCode> {
+pub fn read<T: Parser>(groups: &[Group]) -> Result<T, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let read = T::command().try_get_matches_from(&words).and_then(|matches| {
+    let read = grouped(T::command(), groups).try_get_matches_from(&words).and_then(|matches| {
         typed::keep(T::command(), &matches);
         T::from_arg_matches(&matches)
     });

@@ -27,6 +27,22 @@ pub(crate) fn room() -> Option<usize> {
     Some(terminal_size_of(stdout()).map_or(80, |(Width(columns), _)| usize::from(columns)))
 }
 
+/// Lines of these words that fit behind an indent; as wide as help is where nobody looks.
+pub(crate) fn cut_into(words: &str, indent: usize) -> Vec<String> {
+    let room = room().unwrap_or(100).min(100).saturating_sub(indent).max(20);
+    let mut lines: Vec<String> = Vec::new();
+    for word in words.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Colors where something is wrong, if a person looks who wants colors.
 pub(crate) fn painted(text: &str) -> String {
     let wanted = stdout().is_terminal()

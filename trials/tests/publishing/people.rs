@@ -22,8 +22,19 @@ fn a_user_is_added_by_words_and_an_invite_for_exactly_one_machine() {
     succeeded(&scene.place.join("alice-laptop", &code));
     // What was printed is a fleet.
     std::fs::write(scene.place.path("fleet/alice.yaml"), text(&told, "yaml")).unwrap();
+    let users = || scene.place.facts(&["user", "list"]);
+    let before = users();
+    let planned = scene.place.facts(&["publish", "fleet", "--dry-run"]);
+    assert_eq!(planned, scene.place.facts(&["plan", "fleet"]));
+    assert_eq!(users(), before, "nothing was published");
     let published = scene.publish();
     assert_eq!(published["published"], true);
+    let alice = json!({"name": "alice", "state": "user", "nodes": ["alice-laptop"], "classes": []});
+    assert!(
+        users().as_array().unwrap().contains(&alice) && !before.as_array().unwrap().contains(&alice),
+        "{}",
+        users()
+    );
     let again = scene.place.freehold(&["user", "add", "alice", "--node", "other"]);
     refused(&again, "the fleet has a user `alice` already");
     let member = scene.place.facts(&["user", "add", "bob", "--node", "alice-laptop"]);
@@ -52,6 +63,10 @@ fn alice_and_her_laptop_are_revoked_apart_and_each_says_what_it_does_not_do() {
     assert!(plan.contains("NOT revoked: the machines that she uses"), "{plan}");
     assert!(stdout(&revoked).contains("refused at the gateways; confirmed by"), "{}", stdout(&revoked));
     assert_eq!(scene.place.state_of("alice-laptop").unwrap(), "member");
+    let users = scene.place.freehold(&["user", "list"]);
+    let listed = stdout(&users);
+    let alice = listed.lines().find(|line| line.starts_with("alice")).unwrap();
+    assert_eq!(alice.split_whitespace().collect::<Vec<_>>(), ["alice", "revoked", "alice-laptop,", "quay"]);
     let principal = "spiffe://harbor/user/alice".parse().unwrap();
     assert!(scene.head().revocations.principals.contains(&principal));
     refused(&scene.place.freehold(&["user", "add", "alice", "--node", "new-laptop"]), "");

@@ -71,13 +71,13 @@ impl Audit {
                     line.action.clone(),
                     line.subject.clone(),
                     line.actor.to_string(),
-                    line.outcome(),
                     or_dash(line.version.as_ref()),
                     line.correlation.to_string(),
+                    line.remark().unwrap_or_default(),
                 ]
             };
             let rows: Vec<_> = lines.iter().map(row).collect();
-            table(&["AT", "ACTION", "SUBJECT", "ACTOR", "RESULT", "VERSION", "CORRELATION"], &rows)
+            table(&["AT", "ACTION", "SUBJECT", "ACTOR", "VERSION", "CORRELATION", ""], &rows)
         });
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! `freehold here`: the gateway's machine is a node as any other, and tells the same as `freehold-node` does elsewhere.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use gateway::store::folder::GatewayFolder;
 use node::commands::doctor::Doctor;
 use node::commands::roots::Common as Node;
@@ -46,6 +46,26 @@ pub enum HereCommand {
     /// Tell which roots this node goes by, and where other programs read them
     #[command(after_help = TRUST)]
     Trust(Trust),
+}
+
+/// What is typed here by whoever means the other program.
+#[derive(Debug, Args)]
+pub struct Elsewhere {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+impl Elsewhere {
+    /// Whatever was typed is taken for the other program's.
+    pub fn wants_json(&self) -> bool {
+        self.words.iter().any(|word| word == "--json")
+    }
+
+    pub fn run(&self) -> Result<(), Failure> {
+        let hint =
+            "on the machine that is to join: freehold-node join < code.txt; a code or a line: freehold invite create";
+        Err(Failure::usage("this program joins no machine", "machines join by `freehold-node`").hint(hint))
+    }
 }
 
 const STATUS: &str = "Examples:

@@ -16,6 +16,7 @@ const SYSTEM_ROOT: &str = "/var/lib/freehold";
 
 /// Options of every command, before or after its words.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Common {
     /// Folder of the node's scopes [default: /var/lib/freehold for root, else ~/.local/state/freehold]
     #[arg(long, global = true, value_name = "DIR", env = "FREEHOLD_ROOT")]

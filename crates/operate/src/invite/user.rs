@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use identity::principal::glob::NameGlob;
-use identity::principal::{Name, NodeName, Principal};
+use identity::principal::{Name, NodeName, Principal, PrincipalKind};
 use identity::time::Seconds;
 use manifest::fleet::Fleet;
 use org::invite::code::InviteCode;
@@ -16,6 +16,7 @@ use crate::invite::line::{self, Kit, Start};
 use crate::invite::{InviteWish, NewInvite, create};
 use crate::key::SignerKeys;
 use crate::node;
+use crate::replica::published::{PublishedMap, UserHomes};
 use crate::session::{Made, Result, Session, Unwise, maps};
 
 /// A user who is not there yet, and the machine on which she is herself.
@@ -135,6 +136,38 @@ pub async fn invite_machine(
     let made = create(session, keys, &wish).await?;
     let kit = wish.kit;
     Ok(Some(made.map(|NewInvite { invite, code, start }| MachineInvite { invite, code, kit, start })))
+}
+
+/// A user, as she is known now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownUser {
+    pub name: Name,
+    pub nodes: BTreeSet<NodeName>,
+    pub classes: BTreeSet<Name>,
+    /// Nobody believes her any more, wherever she still stands.
+    pub revoked: bool,
+}
+
+/// Whoever is published, whom the head places, and whoever was revoked.
+pub async fn all(session: &mut Session) -> Result<Vec<KnownUser>> {
+    let published = maps::published(session).await?;
+    let mut users = published.as_ref().map(PublishedMap::users).unwrap_or_default();
+    let head = session.head();
+    let name_of = |principal: &Principal| {
+        (principal.kind() == PrincipalKind::User).then(|| principal.name().parse::<Name>().ok()).flatten()
+    };
+    for place in &head.placements {
+        if let Some(name) = name_of(&place.principal) {
+            users.entry(name).or_default().nodes.insert(place.node.clone());
+        }
+    }
+    let revoked: BTreeSet<Name> = head.revocations.principals.iter().filter_map(name_of).collect();
+    for name in &revoked {
+        users.entry(name.clone()).or_default();
+    }
+    let known =
+        |(name, UserHomes { nodes, classes })| KnownUser { revoked: revoked.contains(&name), name, nodes, classes };
+    Ok(users.into_iter().map(known).collect())
 }
 
 /// The machines that may speak for a user, as people read them: by what is published, and by what the head places.

@@ -16,6 +16,13 @@ pub struct PublishedMap {
     pub manifests: BTreeMap<Digest, Vec<u8>>,
 }
 
+/// The machines that may speak for a user.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UserHomes {
+    pub nodes: BTreeSet<NodeName>,
+    pub classes: BTreeSet<Name>,
+}
+
 /// The leaves of nodes, without those of classes.
 pub(crate) fn nodes(leaves: &[Leaf]) -> impl Iterator<Item = &NodeLeaf> {
     leaves.iter().filter_map(|leaf| match leaf {
@@ -45,6 +52,22 @@ impl PublishedMap {
         let leaf = self.nodes().find(|leaf| leaf.name == *node);
         let digest = leaf.and_then(|leaf| ClassLeaves::of(&self.leaves).manifest_of(leaf));
         digest.and_then(|digest| self.manifest(digest)).map(|manifest| manifest.runs.users).unwrap_or_default()
+    }
+
+    /// Every user, and where each is at home.
+    pub(crate) fn users(&self) -> BTreeMap<Name, UserHomes> {
+        let mut users: BTreeMap<Name, UserHomes> = BTreeMap::new();
+        for leaf in &self.leaves {
+            let manifest = leaf.manifest().and_then(|digest| self.manifest(digest));
+            for user in manifest.map(|manifest| manifest.runs.users).unwrap_or_default() {
+                let homes = users.entry(user).or_default();
+                match leaf {
+                    Leaf::Node(leaf) => homes.nodes.insert(leaf.name.clone()),
+                    Leaf::Class(leaf) => homes.classes.insert(leaf.class.clone()),
+                };
+            }
+        }
+        users
     }
 
     /// The nodes and classes on which a user is at home.

@@ -288,11 +288,12 @@ fn tell_head(head: &Head, fingerprint: Digest) -> Told {
 }
 
 impl AuditLine {
-    /// What came of it, for a person.
-    pub fn outcome(&self) -> String {
-        match self.stolen_replaced_by.filter(|_| self.result == DONE) {
-            Some(version) => format!("{DONE}; its root was STOLEN, version {version} took its place"),
-            None => self.result.clone(),
+    /// What a person should know of it; nothing where it was simply done.
+    pub fn remark(&self) -> Option<String> {
+        match (self.result == DONE, self.stolen_replaced_by) {
+            (true, Some(version)) => Some(format!("its root was STOLEN, version {version} took its place")),
+            (true, None) => None,
+            (false, _) => Some(self.result.clone()),
         }
     }
 

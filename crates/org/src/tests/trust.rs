@@ -115,7 +115,7 @@ fn a_rotation_is_written_with_all_its_turns_and_told_by_the_audit() {
     assert_eq!(roots, [body(2, 2), body(2, 2), body(1, 1)].map(|body| body.sha256_fingerprint));
     assert_eq!(lines[1].grace, grace);
     assert_eq!(lines[2].waived, ["web-3"]);
-    assert_eq!((lines[2].stolen_replaced_by, lines[2].outcome().as_str()), (None, "done"));
+    assert_eq!((lines[2].stolen_replaced_by, lines[2].remark()), (None, None));
     assert_eq!(case.trusted(), [2]);
 }
 
@@ -149,7 +149,7 @@ fn a_rollback_and_a_theft_are_told() {
     let stolen = case.turned(TrustStep::Replace { bundle }, Cause::TrustRetire(turn(3, None)));
     let line = audit::line(&case.site.state, &stolen);
     assert_eq!((line.version, line.stolen_replaced_by, line.result.as_str()), (Some(3), Some(4), "done"));
-    assert_eq!(line.outcome(), "done; its root was STOLEN, version 4 took its place");
+    assert_eq!(line.remark().as_deref(), Some("its root was STOLEN, version 4 took its place"));
     assert_eq!(case.trusted(), [4]);
     let lines = trust::of(&case.site.state.head().unwrap().head.trust, D);
     assert_eq!(lines.iter().map(|line| line.distrusted).collect::<Vec<_>>(), [false, false, true, false]);

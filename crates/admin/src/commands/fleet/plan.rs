@@ -31,6 +31,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The plan alone.
+    pub const fn of(dir: Option<PathBuf>) -> Self {
+        Self { dir, save_members: None }
+    }
+
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not plan";
         let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;

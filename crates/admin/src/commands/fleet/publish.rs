@@ -17,6 +17,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use crate::commands::fleet::check::read_fleet;
+use crate::commands::fleet::plan::Plan;
 use crate::home::{Common, During, failure};
 use crate::planning;
 use crate::tree;
@@ -26,6 +27,7 @@ use crate::watching::{self, NodeTold};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   freehold publish                        shows the plan, asks, publishes ./fleet, and watches
+  freehold publish --dry-run              only the plan: nothing is signed
   freehold publish --yes --wait 2m        for scripts: ends after two minutes at the latest
   freehold publish --dirty --no-wait
   freehold publish --to /srv/www/harbor   and writes files for any web server, bucket or USB stick
@@ -43,6 +45,9 @@ pub struct Publish {
     /// Write a static tree, too, from which nodes can sync without a gateway; if nothing changed, only that
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
+    /// Only say what it would do, as `freehold plan` does
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     how: How,
 }
@@ -64,6 +69,9 @@ pub struct How {
 impl Publish {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not publish the fleet";
+        if self.dry_run {
+            return Plan::of(self.dir).run(common).await;
+        }
         let (folder, fleet) = read_fleet(common, self.dir.as_deref(), doing)?;
         let common = &common.about(&fleet.org.name);
         let git = planning::git_state(folder.root(), self.dirty, doing)?;

@@ -1,11 +1,13 @@
-//! `freehold user add | revoke`: a person, apart from the machines that she uses.
+//! `freehold user add | list | revoke`: a person, apart from the machines that she uses.
+
+use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
 use identity::principal::{Name, NodeName, Principal};
 use identity::time::Seconds;
 use manifest::fleet::Fleet;
 use operate::invite::line::JoinLine;
-use operate::invite::user::{self, BadUser, MachineInvite, NewUser};
+use operate::invite::user::{self, BadUser, KnownUser, MachineInvite, NewUser};
 use operate::node::principal;
 use operate::publish::fleet::FleetFolder;
 use operate::replica::published::PublishedMap;
@@ -13,6 +15,7 @@ use operate::session::Session;
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
+use terminal::table::{or_dash, table};
 
 use crate::commands::fleet::check::known;
 use crate::home::{Common, During};
@@ -23,6 +26,8 @@ use crate::watching::{Revoked, Wait};
 pub enum UserCommand {
     /// Print what to add to the fleet for a user, and invite her machine
     Add(Add),
+    /// List all users, and where each is at home
+    List(List),
     /// Revoke a user wherever she is; her machines stay members
     Revoke(Revoke),
 }
@@ -31,6 +36,7 @@ impl UserCommand {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         match self {
             Self::Add(add) => add.run(common).await,
+            Self::List(list) => list.run(common).await,
             Self::Revoke(revoke) => revoke.run(common).await,
         }
     }
@@ -137,6 +143,54 @@ fn in_words(added: &Added, machine: &NodeName) -> String {
     });
     parts.extend(added.pending.waiting().map(Waiting::in_words));
     parts.join("\n")
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  freehold user list
+  freehold user list --json | jq -r '.[] | select(.state == \"revoked\") | .name'
+
+What a user may reach: freehold access NAME; which machines there are: freehold node list.")]
+pub struct List {}
+
+#[derive(Serialize)]
+struct UserTold {
+    name: Name,
+    state: &'static str,
+    nodes: BTreeSet<NodeName>,
+    classes: BTreeSet<Name>,
+}
+
+impl From<KnownUser> for UserTold {
+    fn from(KnownUser { name, nodes, classes, revoked }: KnownUser) -> Self {
+        Self { name, state: if revoked { "revoked" } else { "user" }, nodes, classes }
+    }
+}
+
+impl List {
+    async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not list the users";
+        let mut session = common.session(doing).await?;
+        let users = user::all(&mut session).await.during(doing)?;
+        let users: Vec<UserTold> = users.into_iter().map(UserTold::from).collect();
+        show(common.json, &users, || {
+            if users.is_empty() {
+                return "no user is published: freehold user add NAME --node NODE".to_owned();
+            }
+            let row = |user: &UserTold| {
+                let nodes = user.nodes.iter().map(ToString::to_string);
+                let classes = user.classes.iter().map(|class| format!("class {class}"));
+                let homes: Vec<String> = nodes.chain(classes).collect();
+                vec![
+                    user.name.to_string(),
+                    user.state.to_owned(),
+                    or_dash(homes.first().map(|_| homes.join(", ")).as_ref()),
+                ]
+            };
+            table(&["USER", "STATE", "AT HOME ON"], &users.iter().map(row).collect::<Vec<_>>())
+        });
+        Ok(())
+    }
 }
 
 #[derive(Debug, Args)]
