@@ -19,10 +19,10 @@ use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use super::named;
 use crate::home::{Common, During};
 use crate::root_keys::RootKeys;
 use crate::waiting::{Left, leave, told};
+use identity::head::TrustLine;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -117,6 +117,11 @@ impl Renew {
 /// Versions of the roots under which its keys have no certificate.
 fn lacking(papers: &Papers) -> Vec<String> {
     [papers.identity.lacking(), papers.endpoint.lacking()].concat().iter().map(named).collect()
+}
+
+/// A version of the roots of a domain.
+pub fn named(line: &TrustLine) -> String {
+    format!("{} {}", line.domain.word(), line.version)
 }
 
 pub fn no_certificate(doing: &str) -> Failure {

@@ -26,7 +26,7 @@ use wire::known::Known;
 use wire::known::freeze::Freeze;
 use zeroize::Zeroizing;
 
-use crate::commands::signer::find_or_make_key;
+use crate::commands::signer::own::find_or_make_key;
 use crate::found::anew;
 use crate::found::recovery::{BadPhrase, Typed};
 use crate::home::{Common, During};

@@ -1,40 +1,19 @@
-//! `freehold user add | revoke`: a person, apart from the machines that she uses.
+//! `freehold user add`: what to add to the fleet for a user, and an invite for her machine.
 
-use clap::{Args, Subcommand};
-use identity::principal::{Name, NodeName, Principal};
+use clap::Args;
+use identity::principal::{Name, NodeName};
 use identity::time::Seconds;
 use manifest::fleet::Fleet;
 use operate::invite::line::JoinLine;
 use operate::invite::user::{self, BadUser, MachineInvite, NewUser};
-use operate::node::principal;
 use operate::publish::fleet::FleetFolder;
-use operate::replica::published::PublishedMap;
-use operate::session::Session;
 use serde::Serialize;
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 
 use crate::commands::fleet::check::known;
 use crate::home::{Common, During};
-use crate::waiting::{Consent, Left, Waiting, leave};
-use crate::watching::{Revoked, Wait};
-
-#[derive(Debug, Subcommand)]
-pub enum UserCommand {
-    /// Print what to add to the fleet for a user, and invite her machine
-    Add(Add),
-    /// Revoke a user wherever she is; her machines stay members
-    Revoke(Revoke),
-}
-
-impl UserCommand {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
-        match self {
-            Self::Add(add) => add.run(common).await,
-            Self::Revoke(revoke) => revoke.run(common).await,
-        }
-    }
-}
+use crate::waiting::{Left, Waiting, leave};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -89,7 +68,7 @@ impl InviteTold {
 }
 
 impl Add {
-    async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not add `{}`", self.name);
         let fleet = fleet_here(common);
         let user = NewUser { name: self.name, machine: self.machine, roles: self.roles };
@@ -137,69 +116,4 @@ fn in_words(added: &Added, machine: &NodeName) -> String {
     });
     parts.extend(added.pending.waiting().map(Waiting::in_words));
     parts.join("\n")
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  freehold user revoke alice
-  freehold user revoke alice --yes --wait 1m        until every node has confirmed it
-
-Alice is believed nowhere any more. Her laptop stays a member: freehold node revoke alice-laptop revokes that.")]
-pub struct Revoke {
-    /// The user's name
-    name: Name,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
-    #[command(flatten)]
-    wait: Wait,
-}
-
-#[derive(Serialize)]
-struct RevokedTold {
-    principal: String,
-    #[serde(flatten)]
-    revoked: Revoked,
-}
-
-impl Revoke {
-    async fn run(self, common: &Common) -> Result<(), Failure> {
-        let doing = format!("could not revoke `{}`", self.name);
-        let (mut session, keys) = common.signing_session(&doing).await?;
-        let principal = Principal::user(&session.known.founding.record.name, &self.name);
-        let homes = user::homes(&mut session, &self.name).await.during(&doing)?;
-        if homes.is_empty() {
-            return Err(Failure::refused(&doing, format!("no node may speak for `{principal}`"))
-                .hint("what is published knows no such user: freehold access --matrix shows who is there"));
-        }
-        if !common.json {
-            eprintln!("{principal}, at home on {}", homes.join(", "));
-            eprintln!("  from now on no node believes her certificates, and no gateway makes new ones.");
-            eprintln!("  It cannot be undone: the name `{}` never returns as a user.", self.name);
-            eprintln!("  NOT revoked: the machines that she uses. They stay members: freehold node revoke NAME");
-            eprintln!("  NOT changed: the fleet. Take her out of it, and publish.");
-        }
-        let question = format!("Revoke the user `{}`?", self.name);
-        let consent = Consent { common, doing: &doing, yes: self.yes, question: &question };
-        let draft = |session: &Session, now| Ok(principal::draft_revocation(session, &principal, now)?.roll);
-        let sign = async |session: &mut Session| principal::revoke(session, &keys, &principal).await;
-        let (head, pending) = consent.sign(&mut session, draft, sign).await?;
-        let revoked = Revoked::look(&mut session, head.version, pending, &self.wait).await?;
-        let result = RevokedTold { principal: principal.to_string(), revoked };
-        show(common.json, &result, || result.revoked.in_words(&format!("`{principal}`")));
-        Ok(())
-    }
-}
-
-/// Who else a node speaks for, and where each of them is, too.
-pub fn people_on(published: &PublishedMap, node: &NodeName) -> Vec<String> {
-    let words = |user: &Name| {
-        let homes = published.homes_of(user);
-        let elsewhere: Vec<_> = homes.into_iter().filter(|home| *home != format!("`{node}`")).collect();
-        match elsewhere.as_slice() {
-            [] => format!("`{user}` is at home there alone, and is not revoked: freehold user revoke {user}"),
-            homes => format!("`{user}` is not revoked, and stays on {}", homes.join(", ")),
-        }
-    };
-    published.users_at(node).iter().map(words).collect()
 }
