@@ -12,7 +12,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use wire::known::Known;
 
-use crate::home::{Common, During};
+use crate::home::{Common, During, Explain};
 
 /// What a command left behind for the others.
 #[derive(Debug, Serialize)]
@@ -112,11 +112,11 @@ impl Consent<'_> {
     }
 
     /// The same; then signs, and leaves for the others what they must sign, too.
-    pub async fn sign<T>(
+    pub async fn sign<T, E: Explain>(
         &self,
         session: &mut Session,
         draft: impl FnOnce(&Session, Timestamp) -> Result<Roll, OperateError>,
-        sign: impl AsyncFnOnce(&mut Session) -> Result<Made<T>, OperateError>,
+        sign: impl AsyncFnOnce(&mut Session) -> Result<Made<T>, E>,
     ) -> Result<(T, Left), Failure> {
         self.ask(session, draft).await?;
         let made = Box::pin(sign(session)).await.during(self.doing)?;

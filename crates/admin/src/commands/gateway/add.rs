@@ -11,14 +11,15 @@ use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
 use operate::gateway::GatewayWish;
 use operate::gateway::add::{self, Addition, write_grant};
+use operate::session::Session;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use super::renew::{named, no_certificate};
+use super::renew::named;
 use crate::home::{Common, During};
 use crate::root_keys::RootKeys;
-use crate::waiting::{Consent, Left, leave, told};
+use crate::waiting::{Consent, Left, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -82,25 +83,22 @@ impl Add {
         }
         let question = format!("Make `{gateway}` a gateway?");
         let consent = Consent { common, doing, yes: self.yes, question: &question };
-        consent.ask(&mut session, |session, now| addition.roll(session, now)).await?;
-        let mut papers = addition.papers(&mut session).await.during(doing)?;
         let roots = RootKeys::new(common, &session, self.roots);
-        roots.certify_lacking(&session, gateway, &mut papers, doing)?;
-        let absent = roots.absent(&papers, doing)?;
-        for line in absent.iter().filter(|_| !common.json) {
-            eprintln!("{}", without_root(gateway, line));
-        }
-        let made = addition.sign(&mut session, &keys, &papers).await.during(doing)?;
-        let pending = leave(common, doing, &session.known, &made)?;
-        let add::Added { mandate, grant } = made.what;
-        let grant = grant.ok_or_else(|| no_certificate(doing))?;
+        let warn = |line: &TrustLine| {
+            if !common.json {
+                eprintln!("{}", without_root(gateway, line));
+            }
+        };
+        let draft = |session: &Session, now| addition.roll(session, now);
+        let sign = async |session: &mut Session| addition.make(session, &keys, &roots, warn).await;
+        let (add::Added { mandate, grant, uncertified }, pending) = consent.sign(&mut session, draft, sign).await?;
         write_grant(&out, &grant).during(doing)?;
         let result = Added {
             gateway: mandate.gateway.to_string(),
             addresses: mandate.addresses.iter().map(ToString::to_string).collect(),
             until: mandate.not_after.to_string(),
             grant: out.display().to_string(),
-            uncertified: absent.iter().map(named).collect(),
+            uncertified: uncertified.iter().map(named).collect(),
             pending,
         };
         show(common.json, &result, || {

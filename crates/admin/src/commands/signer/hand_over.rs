@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use identity::principal::SignerName;
-use operate::signer::home::{self};
+use operate::signer::home;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;

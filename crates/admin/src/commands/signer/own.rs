@@ -3,7 +3,7 @@
 use identity::key::PublicKey;
 use identity::principal::SignerName;
 use operate::folder::OperatorFolder;
-use operate::signer::home::{self};
+use operate::signer::home;
 use terminal::failure::Failure;
 use wire::known::Known;
 

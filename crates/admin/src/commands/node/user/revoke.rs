@@ -2,7 +2,7 @@
 
 use clap::Args;
 use identity::principal::{Name, Principal};
-use operate::invite::user::{self};
+use operate::invite::user;
 use operate::node::principal;
 use operate::session::Session;
 use serde::Serialize;

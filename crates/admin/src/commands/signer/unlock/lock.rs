@@ -1,7 +1,7 @@
 //! `freehold lock`: what `unlock` opened is forgotten.
 
 use clap::Args;
-use operate::key::agent::client::{self};
+use operate::key::agent::client;
 use operate::key::agent::place::AgentPlace;
 use serde::Serialize;
 use terminal::failure::Failure;
