@@ -9,7 +9,7 @@ use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::signer::own::{find_or_make_key, known_here};
+use crate::commands::signer::own::{Owner, known_here};
 use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
@@ -43,7 +43,8 @@ impl New {
             None => known_here(common, &doing)?,
             Some(path) => home::from_card(&common.home(), path).during(&doing)?,
         };
-        let key = find_or_make_key(common, &folder, &known, &self.name, self.unprotected, &doing)?;
+        let owner = Owner { common, unprotected: self.unprotected, doing: &doing };
+        let key = owner.find_or_make_key(&folder, &known, &self.name)?;
         let told = Made {
             org: known.founding.record.name.to_string(),
             org_id: known.org().to_string(),

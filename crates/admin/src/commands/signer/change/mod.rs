@@ -22,7 +22,7 @@ use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::signer::own::{find_or_make_key, known_here};
+use crate::commands::signer::own::{Owner, known_here};
 use crate::home::{Common, During};
 use crate::waiting::{Consent, Left, told};
 
@@ -55,7 +55,7 @@ impl Source {
             }
             (None, None) => {
                 let (folder, known) = known_here(common, doing)?;
-                find_or_make_key(common, &folder, &known, name, self.unprotected, doing)
+                Owner { common, unprotected: self.unprotected, doing }.find_or_make_key(&folder, &known, name)
             }
         }
     }
