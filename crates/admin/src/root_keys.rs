@@ -8,18 +8,15 @@ use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use identity::authority::Authority;
 use identity::bundle::InDomain;
-use identity::head::{TrustLine, TrustState};
 use identity::id::Fingerprint;
-use identity::principal::NodeName;
 use identity::trust;
-use operate::gateway::papers::Papers;
 use operate::session::Session;
-use operate::trust::roots::{self, RootError, Sealing};
+use operate::trust::roots::{self, RootError, RootKeyring, Sealing};
 use operate::trust::step;
 use pki_types::CertificateDer;
 use terminal::failure::Failure;
 
-use crate::home::{Common, During, failure};
+use crate::home::{Common, During};
 use crate::secrets::patiently;
 
 /// A folder with root keys, and the passphrase that was typed for it.
@@ -57,52 +54,6 @@ impl<'a> RootKeys<'a> {
         patiently(self.common.passphrase_file.is_none(), is_wrong, attempt)
     }
 
-    /// Certifies a gateway's keys where that is lacking, by those roots whose keys are here.
-    pub fn certify_lacking(
-        &self,
-        session: &Session,
-        gateway: &NodeName,
-        papers: &mut Papers,
-        doing: &str,
-    ) -> Result<(), Failure> {
-        let now = clock::now();
-        let identity = self.open_here(&papers.identity.lacks(), doing)?;
-        let endpoint = self.open_here(&papers.endpoint.lacks(), doing)?;
-        let org = &session.known.founding.record.name;
-        let filled = papers.identity.fill(org, gateway, &identity, now);
-        let filled = filled.and_then(|()| papers.endpoint.fill(org, gateway, &endpoint, now));
-        filled.during(doing)
-    }
-
-    /// The roots in use must be here, for a machine that has nothing yet. Those that are trusted, and have no key here.
-    pub fn absent(&self, papers: &Papers, doing: &str) -> Result<Vec<TrustLine>, Failure> {
-        let absent = [papers.identity.lacking(), papers.endpoint.lacking()].concat();
-        match absent.iter().find(|line| line.state == TrustState::Active) {
-            Some(line) => {
-                let not_here = RootError::NotHere { domain: line.domain.word(), folder: self.folder.clone() };
-                Err(failure(doing, &not_here))
-            }
-            None => Ok(absent),
-        }
-    }
-
-    /// Those of these roots whose keys are here.
-    fn open_here<T: InDomain>(
-        &self,
-        wanted: &[CertificateDer<'static>],
-        doing: &str,
-    ) -> Result<Vec<Authority<T>>, Failure> {
-        let mut here = Vec::new();
-        for root in wanted {
-            match self.patiently(|| roots::open(&self.folder, root, || self.ask())) {
-                Ok(opened) => here.push(opened),
-                Err(RootError::NotHere { .. }) => {}
-                Err(why) => return Err(failure(doing, &why)),
-            }
-        }
-        Ok(here)
-    }
-
     /// The root of the next version: one that was drawn by a command that was cut off, else a new one.
     pub async fn next<T: InDomain>(&self, session: &mut Session, doing: &str) -> Result<Authority<T>, Failure> {
         let published = step::published_roots(session).await.during(doing)?;
@@ -131,5 +82,11 @@ impl<'a> RootKeys<'a> {
         let version = trust::next_version(&session.lines(), T::DOMAIN);
         let org = &session.known.founding.record.name;
         roots::draw(&self.folder, org, version, passphrase.as_ref(), clock::now()).during(doing)
+    }
+}
+
+impl RootKeyring for RootKeys<'_> {
+    fn open<T: InDomain>(&self, wanted: &CertificateDer<'static>) -> Result<Authority<T>, RootError> {
+        self.patiently(|| roots::open(&self.folder, wanted, || self.ask()))
     }
 }

@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
+use identity::causes::describe;
 use identity::time::Timestamp;
 use operate::folder::OperatorFolder;
-use operate::pending::{Need, Pending};
+use operate::pending::Need;
 use operate::replica::roll::Roll;
-use operate::session::{Made, OperateError, Session};
+use operate::session::{Made, OperateError, Session, Undelivered};
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use wire::known::Known;
 
-use crate::home::{Common, During};
+use crate::home::{Common, During, Explain};
 
 /// What a command left behind for the others.
 #[derive(Debug, Serialize)]
@@ -112,11 +113,11 @@ impl Consent<'_> {
     }
 
     /// The same; then signs, and leaves for the others what they must sign, too.
-    pub async fn sign<T>(
+    pub async fn sign<T, E: Explain>(
         &self,
         session: &mut Session,
         draft: impl FnOnce(&Session, Timestamp) -> Result<Roll, OperateError>,
-        sign: impl AsyncFnOnce(&mut Session) -> Result<Made<T>, OperateError>,
+        sign: impl AsyncFnOnce(&mut Session) -> Result<Made<T>, E>,
     ) -> Result<(T, Left), Failure> {
         self.ask(session, draft).await?;
         let made = Box::pin(sign(session)).await.during(self.doing)?;
@@ -142,7 +143,12 @@ pub fn leave_beside<T>(common: &Common, doing: &str, known: &Known, made: Option
 }
 
 /// Several more, each under a name of its own.
-pub fn leave_more(common: &Common, doing: &str, known: &Known, pending: &[Pending]) -> Result<Vec<Waiting>, Failure> {
+pub fn leave_more(
+    common: &Common,
+    doing: &str,
+    known: &Known,
+    pending: &[Undelivered],
+) -> Result<Vec<Waiting>, Failure> {
     let name = |nth: usize| {
         common.pending.clone().map(|mut file| {
             file.as_mut_os_string().push(format!(".{}", nth + 2));
@@ -159,9 +165,9 @@ fn leave_as(
     file: Option<PathBuf>,
     doing: &str,
     known: &Known,
-    pending: Option<&Pending>,
+    undelivered: Option<&Undelivered>,
 ) -> Result<Option<Waiting>, Failure> {
-    let Some(pending) = pending else {
+    let Some(Undelivered { pending, inbox }) = undelivered else {
         return Ok(None);
     };
     let file = if let Some(file) = file {
@@ -178,10 +184,9 @@ fn leave_as(
     pending.save(&file).during(doing)?;
     let needs = pending.needs(known).during(doing)?;
     common.unfinished.note();
-    let (inbox, not_in_inbox) = match &pending.inbox {
-        Some(Ok(gateway)) => (Some(gateway.to_string()), None),
-        Some(Err(why)) => (None, Some(why.clone())),
-        None => (None, None),
+    let (inbox, not_in_inbox) = match inbox {
+        Ok(gateway) => (Some(gateway.to_string()), None),
+        Err(why) => (None, Some(describe(why))),
     };
     Ok(Some(Waiting {
         digest: pending.digest().to_string(),

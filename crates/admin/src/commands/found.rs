@@ -129,7 +129,7 @@ impl Found {
             return Ok(());
         }
         let home = common.home();
-        let count = |org: &OrgName| crate::commands::org::count_nodes(&home, org);
+        let count = |org: &OrgName| crate::commands::org::list::count_nodes(&home, org);
         let told: Vec<String> = orgs.iter().map(|org| format!("`{org}` ({})", count(org))).collect();
         let what = format!("this home already has: {}", told.join(", "));
         if !self.another {

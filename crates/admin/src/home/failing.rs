@@ -12,6 +12,7 @@ use identity::signers::BadQuorum;
 use identity::trust::BadStep;
 use member::store::scope::ScopeError;
 use operate::folder::FolderError;
+use operate::gateway::papers::NotCertified;
 use operate::key::KeyError;
 use operate::key::agent::place::NoPlace;
 use operate::key::token::TokenError;
@@ -76,6 +77,18 @@ impl Explain for FleetError {
 impl Explain for RootError {
     fn explain(&self, doing: String) -> Failure {
         without_root(doing, self)
+    }
+}
+
+impl Explain for NotCertified {
+    fn explain(&self, doing: String) -> Failure {
+        match self {
+            Self::Operate(why) => why.explain(doing),
+            Self::Root(why) => why.explain(doing),
+            Self::NoCertificate => {
+                Failure::new(doing, self).hint("say where the root keys are: --roots DIR; or run this where they are")
+            }
+        }
     }
 }
 

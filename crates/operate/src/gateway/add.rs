@@ -5,17 +5,18 @@ use std::path::Path;
 use ground::clock;
 use ground::file::FileAccess;
 use identity::envelope::Envelope;
-use identity::head::Mandate;
+use identity::head::{Mandate, TrustLine};
 use identity::time::Timestamp;
 use ledger::views::NodeView;
 use org::gateway::{CheckedRequest, GatewayGrant};
 
-use super::papers::{self, Papers};
+use super::papers::{self, NotCertified};
 use super::{GatewayWish, check_request, draft_addition, mandate_for};
 use crate::folder::{FolderError, write_json};
 use crate::key::SignerKeys;
 use crate::replica::roll::Roll;
 use crate::session::{Made, Result, Session};
+use crate::trust::roots::RootKeyring;
 
 /// A gateway that is to be.
 #[derive(Debug)]
@@ -32,8 +33,10 @@ pub struct Addition {
 #[derive(Debug)]
 pub struct Added {
     pub mandate: Mandate,
-    /// What it takes home; none if it has no certificate under a root in use.
-    pub grant: Option<GatewayGrant>,
+    /// What it takes home.
+    pub grant: GatewayGrant,
+    /// Trusted versions of the roots under which its keys have no certificate, since the root's key is not here.
+    pub uncertified: Vec<TrustLine>,
 }
 
 impl Addition {
@@ -48,18 +51,24 @@ impl Addition {
         Ok(draft_addition(session, &self.checked, &self.wish, now)?.roll())
     }
 
-    /// Its keys, and the roots under which they have no certificate yet.
-    pub async fn papers(&self, session: &mut Session) -> Result<Papers> {
-        papers::requested(session, &self.checked).await
-    }
-
-    /// Gives the mandate, which is worth nothing without the head.
-    pub async fn sign(&self, session: &mut Session, keys: &SignerKeys, papers: &Papers) -> Result<Made<Added>> {
+    /// Certifies its keys, and gives the mandate, which is worth nothing without the head. Before that, `warn` hears of each
+    /// version of the roots under which they have no certificate.
+    pub async fn make(
+        &self,
+        session: &mut Session,
+        keys: &SignerKeys,
+        roots: &impl RootKeyring,
+        warn: impl FnMut(&TrustLine),
+    ) -> Result<Made<Added>, NotCertified> {
+        let mut papers = papers::requested(session, &self.checked).await?;
+        let uncertified = papers.certify_first(session, &self.mandate.gateway, roots, clock::now())?;
+        uncertified.iter().for_each(warn);
+        let request = &self.checked.request;
+        let grant = papers::grant(session, &request.node, request.voice, &request.addresses, &papers);
+        let grant = grant.ok_or(NotCertified::NoCertificate)?;
         let made =
             session.publish(keys, |session, now| draft_addition(session, &self.checked, &self.wish, now)).await?;
-        let request = &self.checked.request;
-        let grant = papers::grant(session, &request.node, request.voice, &request.addresses, papers);
-        Ok(made.map(|mandate| Added { mandate, grant }))
+        Ok(made.map(|mandate| Added { mandate, grant, uncertified }))
     }
 }
 

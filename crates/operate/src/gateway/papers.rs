@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 
-use identity::authority::Authority;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::certificate::{self, RequestedKey};
 use identity::head::{Mandate, TrustLine, TrustState};
@@ -14,9 +13,28 @@ use org::gateway::{CheckedRequest, GatewayGrant};
 use pki_types::CertificateDer;
 
 use crate::gateway::mandate_of;
-use crate::session::{Result, Session};
+use crate::session::{OperateError, Result, Session};
 use crate::trust::issuers::{self, Told, issuing_key};
+use crate::trust::roots::{RootError, RootKeyring};
 use crate::trust::versions::{self, Version};
+
+/// Why a gateway's keys are not certified.
+#[derive(Debug, thiserror::Error)]
+pub enum NotCertified {
+    #[error(transparent)]
+    Operate(#[from] OperateError),
+    #[error(transparent)]
+    Root(#[from] RootError),
+    #[error("it has no certificate under a root in use, and none can be made here")]
+    NoCertificate,
+}
+
+/// A trusted version of the roots under which no certificate could be made: the root's key is not here.
+#[derive(Debug)]
+struct Absent {
+    line: TrustLine,
+    why: RootError,
+}
 
 /// A certificate with less than this left is made anew.
 const SOON: Seconds = Seconds::DAY.times(90);
@@ -67,13 +85,8 @@ impl<T: InDomain> Ways<T> {
         self.each.iter().filter(|way| self.key.is_some() && way.certificate.is_none())
     }
 
-    /// Trusted roots under which no certificate of the key is known, if it could be made.
-    pub fn lacks(&self) -> Vec<CertificateDer<'static>> {
-        self.without().map(|way| way.root.clone()).collect()
-    }
-
-    /// The versions of those.
-    pub fn lacking(&self) -> Vec<TrustLine> {
+    /// Versions of the trusted roots under which no certificate of the key is known, if it could be made.
+    fn lacking(&self) -> Vec<TrustLine> {
         self.without().map(|way| way.line.clone()).collect()
     }
 
@@ -81,21 +94,85 @@ impl<T: InDomain> Ways<T> {
         self.key.is_some()
     }
 
-    /// Makes what is lacking under these roots.
-    pub fn fill(&mut self, org: &OrgName, gateway: &NodeName, roots: &[Authority<T>], now: Timestamp) -> Result<()> {
-        let Some(key) = &self.key else { return Ok(()) };
+    /// Makes what is lacking under those roots whose keys are here; the others.
+    fn fill(
+        &mut self,
+        of: Certified<'_>,
+        roots: &impl RootKeyring,
+        now: Timestamp,
+    ) -> Result<Vec<Absent>, NotCertified> {
+        let Some(key) = &self.key else { return Ok(Vec::new()) };
+        let mut absent = Vec::new();
         for way in self.each.iter_mut().filter(|way| way.certificate.is_none()) {
-            if let Some(root) = roots.iter().find(|root| *root.certificate() == way.root) {
-                way.certificate = Some(issuers::certify(org, gateway, key, root, now)?);
+            match roots.open::<T>(&way.root) {
+                Ok(root) => way.certificate = Some(issuers::certify(of.org, of.gateway, key, &root, now)?),
+                Err(why @ RootError::NotHere { .. }) => absent.push(Absent { line: way.line.clone(), why }),
+                Err(why) => return Err(why.into()),
             }
         }
-        Ok(())
+        Ok(absent)
     }
 
     /// The certificate under the root in use, and the others.
     fn certificates(&self) -> Option<(Bytes, Vec<Bytes>)> {
         let (first, rest) = self.each.split_first()?;
         Some((first.certificate.clone()?, rest.iter().filter_map(|way| way.certificate.clone()).collect()))
+    }
+}
+
+/// Whose keys are certified.
+#[derive(Clone, Copy)]
+struct Certified<'a> {
+    org: &'a OrgName,
+    gateway: &'a NodeName,
+}
+
+impl Papers {
+    /// Versions of the roots under which its keys have no certificate.
+    pub fn lacking(&self) -> Vec<TrustLine> {
+        [self.identity.lacking(), self.endpoint.lacking()].concat()
+    }
+
+    fn fill(
+        &mut self,
+        session: &Session,
+        gateway: &NodeName,
+        roots: &impl RootKeyring,
+        now: Timestamp,
+    ) -> Result<Vec<Absent>, NotCertified> {
+        let of = Certified { org: &session.known.founding.record.name, gateway };
+        let mut absent = self.identity.fill(of, roots, now)?;
+        absent.extend(self.endpoint.fill(of, roots, now)?);
+        Ok(absent)
+    }
+
+    /// Certifies a gateway's keys where that is lacking, by those roots whose keys are here.
+    pub fn certify(
+        &mut self,
+        session: &Session,
+        gateway: &NodeName,
+        roots: &impl RootKeyring,
+        now: Timestamp,
+    ) -> Result<(), NotCertified> {
+        self.fill(session, gateway, roots, now).map(drop)
+    }
+
+    /// The same for a machine that has nothing yet: the roots in use must be here. Those that are trusted, and are not.
+    pub(super) fn certify_first(
+        &mut self,
+        session: &Session,
+        gateway: &NodeName,
+        roots: &impl RootKeyring,
+        now: Timestamp,
+    ) -> Result<Vec<TrustLine>, NotCertified> {
+        let mut lines = Vec::new();
+        for Absent { line, why } in self.fill(session, gateway, roots, now)? {
+            if line.state == TrustState::Active {
+                return Err(why.into());
+            }
+            lines.push(line);
+        }
+        Ok(lines)
     }
 }
 
@@ -166,7 +243,8 @@ pub(super) fn grant(
 }
 
 /// What a gateway that is there takes home.
-pub fn renewal(session: &Session, gateway: &NodeName, papers: &Papers) -> Result<Option<GatewayGrant>> {
+pub fn renewal(session: &Session, gateway: &NodeName, papers: &Papers) -> Result<GatewayGrant, NotCertified> {
     let mandate = mandate_of(session.head(), gateway)?;
-    Ok(grant(session, gateway, mandate.voice, &mandate.addresses, papers))
+    let grant = grant(session, gateway, mandate.voice, &mandate.addresses, papers);
+    grant.ok_or(NotCertified::NoCertificate)
 }

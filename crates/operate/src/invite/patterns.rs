@@ -16,8 +16,7 @@ use crate::gateway::mandate_of;
 use crate::invite::kinds::{InviteChoice, InviteTerms};
 use crate::invite::{InviteWish, create};
 use crate::key::SignerKeys;
-use crate::pending::Pending;
-use crate::session::{Result, Session};
+use crate::session::{Result, Session, Undelivered};
 
 /// A pattern is good for so long; published with less than this left, it is made anew.
 const LIFE: Seconds = Seconds::DAY.times(90);
@@ -80,7 +79,7 @@ fn still_fits(session: &Session, spec: &InviteSpec, invite: &Invite, now: Timest
 }
 
 /// Makes what opens. What waits for other operators is left with the caller.
-pub(crate) async fn open(session: &mut Session, keys: &SignerKeys, patterns: &Patterns) -> Result<Vec<Pending>> {
+pub(crate) async fn open(session: &mut Session, keys: &SignerKeys, patterns: &Patterns) -> Result<Vec<Undelivered>> {
     let mut waiting = Vec::new();
     for (name, spec) in &patterns.opens {
         let wish = InviteWish {

@@ -41,7 +41,7 @@ pub async fn waive(session: &mut Session, keys: &SignerKeys, names: &[NameGlob],
     };
     let Made { what, pending, roll } = session.publish(keys, draft).await?;
     let signed = match &pending {
-        Some(pending) => pending.handed.0.first().cloned(),
+        Some(it) => it.pending.handed.0.first().cloned(),
         None => session.folded().await?.open_waivers().find(|waiver| waiver.digest() == what.digest()).cloned(),
     };
     Ok(Made { what: read(session, signed.unwrap_or(what))?, pending, roll })

@@ -14,7 +14,7 @@ use identity::head::{BadHead, Cause, Head, SignedHead};
 use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::members::Leaf;
-use identity::principal::{NodeName, OrgName, SignerName};
+use identity::principal::{OrgName, SignerName};
 use identity::signers::{BrokenChain, Quorum, SignersRef};
 use identity::time::Timestamp;
 use org::invite::Invite;
@@ -45,9 +45,6 @@ pub struct Pending {
     /// Whom its head lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listing: Option<ListingDiff>,
-    /// In which gateway's inbox it lies, too, or why in none; nothing if nobody tried.
-    #[serde(skip)]
-    pub inbox: Option<Result<NodeName, String>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +102,7 @@ impl Need {
 impl Pending {
     pub fn new(known: &Known, handed: Handed, made_at: Timestamp) -> Self {
         let org = known.founding.record.name.clone();
-        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, handed, listing: None, inbox: None }
+        Self { freehold_pending: SCHEMA, org, org_id: known.org(), made_at, handed, listing: None }
     }
 
     pub fn read(path: &Path) -> Result<Self, BadPending> {

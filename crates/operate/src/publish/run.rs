@@ -11,9 +11,8 @@ use super::plan::{self, PlanError, Prepared};
 use super::rollback;
 use crate::invite::patterns;
 use crate::key::SignerKeys;
-use crate::pending::Pending;
 use crate::replica::roll::Roll;
-use crate::session::{Made, OperateError, Result, Session, Unwise};
+use crate::session::{Made, OperateError, Result, Session, Undelivered, Unwise};
 
 /// The person for whom it is done.
 pub trait Publisher {
@@ -51,7 +50,7 @@ pub struct Publication {
 
 impl Publication {
     /// Makes the patterns that open with it. Those that wait for other operators are left with the caller.
-    pub async fn open_patterns(&self, session: &mut Session, keys: &SignerKeys) -> Result<Vec<Pending>> {
+    pub async fn open_patterns(&self, session: &mut Session, keys: &SignerKeys) -> Result<Vec<Undelivered>> {
         patterns::open(session, keys, &self.prepared.patterns).await
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use identity::causes::describe;
 use identity::envelope::Envelope;
 use identity::id::Digest;
 use identity::key::PublicKey;
@@ -38,12 +37,11 @@ impl Lying {
 }
 
 /// Leaves it for the others; says where, or why not. It lies in a file all the same.
-pub async fn leave(session: &mut Session, pending: &Pending) -> std::result::Result<NodeName, String> {
+pub(crate) async fn leave(session: &mut Session, pending: &Pending) -> Result<NodeName> {
     let objects = pending.handed.0.clone();
-    match session.ask(Call::Leave { objects }).await {
-        Ok(ControlAnswer::Left {}) => Ok(session.survey.gateway.clone()),
-        Ok(_) => Err(DeskError::OtherAnswer.to_string()),
-        Err(why) => Err(describe(&why)),
+    match session.ask(Call::Leave { objects }).await? {
+        ControlAnswer::Left {} => Ok(session.survey.gateway.clone()),
+        _ => Err(DeskError::OtherAnswer.into()),
     }
 }
 
@@ -96,7 +94,7 @@ pub async fn news(session: &mut Session) -> Result<Vec<Lying>> {
 }
 
 /// Whom its head lists comes from the gateway, too, and is held against the root in the head.
-pub async fn fetch_listing(session: &mut Session, pending: &Pending) {
+pub(crate) async fn fetch_listing(session: &mut Session, pending: &Pending) {
     if let Some(root) = pending.handed.head(session.known.org()).and_then(|head| head.members) {
         // What is not there is not compared, and that is told.
         let _unseen = Box::pin(maps::published_as(session, root)).await;

@@ -36,7 +36,7 @@ pub use error::trust::TrustError;
 pub use error::unwise::Unwise;
 pub use error::{OperateError, Result};
 pub use head::{Aim, NextHead};
-pub use publish::{Made, Unsigned};
+pub use publish::{Made, Undelivered, Unsigned};
 use timely::Reliance;
 
 /// What an operator's tool has in hand while it works. It looks (`begin`, `look_again`, `folded`), asks, and publishes; what

@@ -7,6 +7,7 @@ use ground::{clock, random};
 use identity::envelope::Envelope;
 use identity::head::Head;
 use identity::id::Correlation;
+use identity::principal::NodeName;
 use identity::time::Timestamp;
 use org::ledger::draft::NotDrafted;
 use org::refusal::Refusal;
@@ -34,9 +35,17 @@ pub struct Unsigned<T> {
 #[derive(Debug)]
 pub struct Made<T> {
     pub what: T,
-    pub pending: Option<Pending>,
+    pub pending: Option<Undelivered>,
     /// What its head does to machines, if there is one in it.
     pub roll: Option<Roll>,
+}
+
+/// What waits for other operators.
+#[derive(Debug)]
+pub struct Undelivered {
+    pub pending: Pending,
+    /// In which gateway's inbox it lies, or why in none.
+    pub inbox: Result<NodeName>,
 }
 
 impl<T> Unsigned<T> {
@@ -84,8 +93,8 @@ impl Session {
                 if needs.iter().all(|need| need.signed.is_empty()) {
                     return Err(KeyError::NoKey.into());
                 }
-                pending.inbox = Some(inbox::leave(self, &pending).await);
-                return Ok(Made { what, pending: Some(pending), roll });
+                let inbox = inbox::leave(self, &pending).await;
+                return Ok(Made { what, pending: Some(Undelivered { pending, inbox }), roll });
             }
             let stood = self.survey.frontier.clone();
             match Box::pin(self.hand_over(pending.handed, correlation)).await {

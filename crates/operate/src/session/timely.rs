@@ -80,7 +80,7 @@ pub(crate) fn sets_back(known: &Known, handed: &Handed, here: Timestamp) -> bool
 }
 
 /// Nobody signs, or sends, what is dated ahead of the own clock: as a floor it would hold for everybody.
-pub fn check_dates(org: OrgId, handed: &Handed, here: Timestamp) -> Result<(), ClockDoubt> {
+pub(crate) fn check_dates(org: OrgId, handed: &Handed, here: Timestamp) -> Result<(), ClockDoubt> {
     for object in &handed.0 {
         let dated = match object.kind() {
             Head::KIND => object.peek::<Head>(Some(org)).ok().map(|it| ("head", it.issued_at)),

@@ -50,17 +50,12 @@ pub fn from_card(home: &Path, path: &Path) -> Result<(OperatorFolder, Known), Ho
     Ok((folder, known))
 }
 
-/// Did an earlier run leave a key here, for somebody who is no signer yet?
-pub fn has_new_key(folder: &OperatorFolder, known: &Known, name: &SignerName) -> bool {
-    folder.signers_here().contains(name) && !was_signer(known, name)
-}
-
 fn was_signer(known: &Known, name: &SignerName) -> bool {
     known.signer_sets().iter().any(|set| set.quorum.key_of(name).is_some())
 }
 
 /// No key is put in the place of another.
-pub fn check_free(folder: &OperatorFolder, name: &SignerName) -> Result<(), HomeError> {
+fn check_free(folder: &OperatorFolder, name: &SignerName) -> Result<(), HomeError> {
     if folder.signers_here().contains(name) || folder.tokens_here().contains(name) {
         return Err(HomeError::KeyIsHere(name.clone()));
     }
@@ -68,7 +63,7 @@ pub fn check_free(folder: &OperatorFolder, name: &SignerName) -> Result<(), Home
 }
 
 /// A new key in this home; the first one signs from then on.
-pub fn make_key(
+fn make_key(
     folder: &OperatorFolder,
     name: &SignerName,
     passphrase: Option<&Passphrase>,
@@ -82,6 +77,32 @@ pub fn make_key(
         folder.save_memory(&memory)?;
     }
     Ok(key.public())
+}
+
+/// Whoever is to sign, and may have to open a key that is here, or choose a passphrase for a new one.
+pub trait KeyOwner {
+    type Stop: From<HomeError>;
+
+    /// The public half of a key that lies here.
+    fn public_key(&self, folder: &OperatorFolder, name: &SignerName) -> Result<PublicKey, Self::Stop>;
+
+    /// Nothing if the key is to lie there in the open.
+    fn new_passphrase(&self) -> Result<Option<Passphrase>, Self::Stop>;
+}
+
+/// The key of somebody who is no signer yet: the one that an earlier run left here, or a new one.
+pub fn find_or_make_key<O: KeyOwner>(
+    folder: &OperatorFolder,
+    known: &Known,
+    name: &SignerName,
+    owner: &O,
+) -> Result<PublicKey, O::Stop> {
+    if folder.signers_here().contains(name) && !was_signer(known, name) {
+        return owner.public_key(folder, name);
+    }
+    check_free(folder, name)?;
+    let passphrase = owner.new_passphrase()?;
+    Ok(make_key(folder, name, passphrase.as_ref())?)
 }
 
 /// A key on a hardware token, which has it already or makes it.

@@ -7,6 +7,7 @@ pub mod describe;
 pub mod weigh;
 pub mod settle;
 pub mod send;
+pub mod cosign;
 
 use identity::head::Cause;
 use identity::key::PublicKey;

@@ -5,18 +5,20 @@ use identity::envelope::Envelope;
 use identity::head::Cause;
 use identity::key::EdKey;
 use identity::principal::{NodeName, SignerName};
-use identity::signers::{BrokenChain, Quorum, Recovery, SignerSet};
+use identity::signers::{BadQuorum, BrokenChain, Quorum, Recovery, Signer, SignerSet};
 use identity::time::Timestamp;
 use org::ledger::draft::Wish;
 use org::ledger::signers::Stance;
 use org::ledger::step::SignerStep;
 use wire::control::{Call, ControlAnswer};
+use wire::known::freeze::names;
 use wire::known::{BadKnowledge, Known};
 
 use crate::folder::OperatorFolder;
 use crate::key::{KeyError, SignerKeys};
 use crate::pending::BadPending;
 use crate::session::{Aim, Desk, DeskError, Made, NextHead, OperateError, Result, Session, Unsigned, Unwise};
+use crate::signer::home::{KeyOwner, find_or_make_key};
 
 /// The first head of the new signers, and the machines that it lists since the lost ones had let them in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,65 @@ pub struct Recovered {
 pub struct Begun {
     pub recovery: Envelope,
     pub set: SignerSet,
+}
+
+/// Who is to sign from then on.
+#[derive(Debug, Clone)]
+pub struct RecoveryWish {
+    /// Whose key is made here.
+    pub signer: Option<SignerName>,
+    /// With the keys that they made.
+    pub others: Vec<Signer>,
+    pub threshold: usize,
+}
+
+/// Why no recovery begins.
+#[derive(Debug, thiserror::Error)]
+pub enum NotBegun {
+    #[error("a recovery for {} was begun from this home already", names(.0))]
+    Another(Quorum),
+    #[error("the new signer needs a name")]
+    NoName,
+    #[error("`{0}` was a signer before: a name stands for one key for ever")]
+    NameTaken(SignerName),
+    #[error(transparent)]
+    Quorum(#[from] BadQuorum),
+    #[error(transparent)]
+    Operate(#[from] OperateError),
+}
+
+/// Whoever recovers: has the phrases, and says yes.
+pub trait Recoverer: KeyOwner<Stop: From<NotBegun>> {
+    /// As many recovery keys as it takes.
+    fn phrases(&self, known: &Known) -> std::result::Result<Vec<EdKey>, Self::Stop>;
+
+    fn agree(&self, known: &Known, signers: &[&SignerName]) -> std::result::Result<(), Self::Stop>;
+}
+
+/// The recovery that this home began; else a new one, signed by the phrases.
+pub fn take_up<R: Recoverer>(
+    folder: &OperatorFolder,
+    known: &Known,
+    wish: RecoveryWish,
+    person: &R,
+) -> std::result::Result<Begun, R::Stop> {
+    if let Some(begun) = begun_here(folder, known) {
+        let quorum = &begun.set.quorum;
+        let is_other = wish.signer.is_some_and(|name| quorum.key_of(&name).is_none());
+        return if is_other { Err(NotBegun::Another(quorum.clone()).into()) } else { Ok(begun) };
+    }
+    let name = wish.signer.ok_or(NotBegun::NoName)?;
+    if is_taken(known, &name) {
+        return Err(NotBegun::NameTaken(name).into());
+    }
+    let phrases = person.phrases(known)?;
+    let signers: Vec<&SignerName> = [&name].into_iter().chain(wish.others.iter().map(|signer| &signer.name)).collect();
+    person.agree(known, &signers)?;
+    let key = find_or_make_key(folder, known, &name, person)?;
+    let mut signers = vec![Signer { name, key }];
+    signers.extend(wish.others);
+    let quorum = Quorum::new(wish.threshold, signers).map_err(NotBegun::from)?;
+    Ok(sign(folder, known, quorum, &phrases).map_err(NotBegun::from)?)
 }
 
 /// A card may be old: a recovery names the newest head and follows the newest signers that the gateway shows.
@@ -50,7 +111,7 @@ fn keep(folder: &OperatorFolder, known: Known) -> Result<Known> {
 }
 
 /// A recovery that this home began, and whose new signer's key is here.
-pub fn begun_here(folder: &OperatorFolder, known: &Known) -> Option<Begun> {
+fn begun_here(folder: &OperatorFolder, known: &Known) -> Option<Begun> {
     let here = folder.signers_here();
     known.recoveries().find_map(|seen| {
         let set = match known.stance_of(seen.step.digest(), clock::now()) {
@@ -63,13 +124,13 @@ pub fn begun_here(folder: &OperatorFolder, known: &Known) -> Option<Begun> {
 }
 
 /// Whether this name ever stood for a signer's key: it stands for one for ever.
-pub fn is_taken(known: &Known, name: &SignerName) -> bool {
+fn is_taken(known: &Known, name: &SignerName) -> bool {
     let sets = known.signer_sets().into_iter().chain(known.rivals(clock::now()));
     sets.into_iter().any(|set| set.quorum.key_of(name).is_some())
 }
 
 /// Signs one, and remembers it: from here on this home counts.
-pub fn sign(folder: &OperatorFolder, known: &Known, quorum: Quorum, phrases: &[EdKey]) -> Result<Begun> {
+fn sign(folder: &OperatorFolder, known: &Known, quorum: Quorum, phrases: &[EdKey]) -> Result<Begun> {
     let recovery = draft(known, quorum, phrases, clock::now())?;
     if let Some(noticed) = known.notice(&recovery, clock::now()) {
         keep(folder, noticed)?;

@@ -43,6 +43,12 @@ pub fn purpose(domain: Domain) -> String {
     format!("freehold {}-root", domain.word())
 }
 
+/// Whoever has root keys, and the passphrase that opens them.
+pub trait RootKeyring {
+    /// The root with this certificate; one whose key is elsewhere is `NotHere`.
+    fn open<D: InDomain>(&self, wanted: &CertificateDer<'static>) -> Result<Authority<D>, RootError>;
+}
+
 /// A root that lies in a folder: the founders' as `endpoint-root.pem`, later ones with a number.
 #[derive(Debug, Clone)]
 pub struct RootHere {

@@ -86,7 +86,7 @@ impl Opening {
             .map_err(|why| Failure::failed(doing, format!("cannot read it: {why}")).hint("is that the file's name?"))?;
         let opens = archive::opens(file).map_err(|source| {
             let why = BackupError::Archive { path: backup.to_owned(), source };
-            Failure::new(doing, &why).hint(super::ANOTHER)
+            Failure::new(doing, &why).hint(super::report::ANOTHER)
         })?;
         match (opens, self.identity.is_empty()) {
             (Opens::Passphrase, true) => self.passphrase.get(doing, Passphrase::ask).map(With::Passphrase),

@@ -19,10 +19,10 @@ use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use super::named;
 use crate::home::{Common, During};
 use crate::root_keys::RootKeys;
 use crate::waiting::{Left, leave, told};
+use identity::head::TrustLine;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -69,7 +69,7 @@ impl Renew {
         let mut grant = None;
         if !before.is_empty() {
             let roots = RootKeys::new(common, &session, self.roots.clone());
-            roots.certify_lacking(&session, &self.node, &mut papers, &doing)?;
+            papers.certify(&session, &self.node, &roots, clock::now()).during(&doing)?;
         }
         let uncertified = lacking(&papers);
         let certified: Vec<_> = before.into_iter().filter(|version| !uncertified.contains(version)).collect();
@@ -100,9 +100,6 @@ impl Renew {
         doing: &str,
     ) -> Result<Option<String>, Failure> {
         let grant = papers::renewal(session, &self.node, papers).during(doing)?;
-        let Some(grant) = grant else {
-            return Err(no_certificate(doing));
-        };
         let folder = GatewayFolder::at(&common.home(), &session.known.founding.record.name);
         if folder.folder.exists() && folder.about().is_ok_and(|about| about.node == self.node) {
             folder.take(&grant, clock::now()).during(doing)?;
@@ -116,12 +113,12 @@ impl Renew {
 
 /// Versions of the roots under which its keys have no certificate.
 fn lacking(papers: &Papers) -> Vec<String> {
-    [papers.identity.lacking(), papers.endpoint.lacking()].concat().iter().map(named).collect()
+    papers.lacking().iter().map(named).collect()
 }
 
-pub fn no_certificate(doing: &str) -> Failure {
-    Failure::failed(doing, "it has no certificate under a root in use, and none can be made here")
-        .hint("say where the root keys are: --roots DIR; or run this where they are")
+/// A version of the roots of a domain.
+pub fn named(line: &TrustLine) -> String {
+    format!("{} {}", line.domain.word(), line.version)
 }
 
 impl Renewed {

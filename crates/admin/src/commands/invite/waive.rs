@@ -1,4 +1,4 @@
-//! `freehold invite approve | waivers`: a yes to names, beforehand.
+//! `freehold invite approve`: a yes beforehand to machines of such names, whose proof holds.
 
 use clap::Args;
 use ground::clock;
@@ -10,8 +10,8 @@ use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
-use terminal::table::table;
 
+use super::waivers::{listed, signers};
 use crate::home::{Common, During};
 use crate::waiting::{self, Left, leave, of_org};
 
@@ -99,36 +99,4 @@ fn in_words(Told { waived, pending }: &Told) -> String {
             waived.id
         )
     })
-}
-
-#[derive(Debug, Args)]
-pub struct Waivers {}
-
-impl Waivers {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
-        let doing = "could not list the waivers";
-        let mut session = common.session(doing).await?;
-        let waivers = waive::all(&mut session).await.during(doing)?;
-        show(common.json, &waivers, || {
-            let now = clock::now();
-            let row = |waived: &Waived| {
-                let state = if now < waived.until { "holds" } else { "over" };
-                let id = waived.id.to_string();
-                vec![id, state.to_owned(), waived.until.to_string(), listed(&waived.names), signers(waived)]
-            };
-            table(&["WAIVER", "STATE", "UNTIL", "NAMES", "SIGNED BY"], &waivers.iter().map(row).collect::<Vec<_>>())
-        });
-        Ok(())
-    }
-}
-
-fn listed(names: &[NameGlob]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-fn signers(waived: &Waived) -> String {
-    match waived.signed.as_slice() {
-        [] => "nobody who signs today".to_owned(),
-        names => names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-    }
 }

@@ -1,14 +1,9 @@
 //! `freehold sign`, without a file: what waits in the gateway's inbox, shown, signed, and delivered by the last one.
 
-use ground::clock;
-use identity::principal::SignerName;
 use operate::key::SignerKeys;
-use operate::pending::Need;
+use operate::session::Session;
 use operate::session::inbox::{self, Lying};
-use operate::session::{Session, timely};
-use operate::signer::describe;
-use operate::signer::send::send;
-use operate::signer::weigh::weigh;
+use operate::signer::cosign;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
@@ -105,18 +100,13 @@ async fn one(
     mut lying: Lying,
 ) -> Result<Told, Failure> {
     let doing = format!("could not sign `{}`", lying.pending.short());
-    inbox::fetch_listing(session, &lying.pending).await;
-    let does = describe::in_words(&session.known, &lying.pending.handed).map_err(|why| unfit(&doing, &why.into()))?;
-    let weighed = weigh(&session.folder, &session.known, &lying.pending).map_err(|why| unfit(&doing, &why))?;
-    let mut seen = Seen::new(does, weighed);
+    let looked = cosign::look(session, &lying.pending).await.map_err(|why| unfit(&doing, &why))?;
+    let mut seen = Seen::new(looked);
     tell(asked.common, &lying.pending, &seen.does, &seen.weighed);
-    let complete = lying.needs.iter().all(Need::is_met);
-    let Some(keys) = keys else { return Ok(seen.told(&lying.pending, &lying.needs)) };
-    let names: Vec<SignerName> = keys.at_hand().into_iter().map(|(name, _)| name).collect();
-    if !complete && !lying.waits_for(&names) {
+    let Some(keys) = keys.filter(|keys| cosign::is_for(&lying, keys)) else {
         return Ok(seen.told(&lying.pending, &lying.needs));
-    }
-    match agree(asked, session, &seen, &lying) {
+    };
+    match agree(asked, session, &seen, &lying, &doing) {
         Ok(()) => {}
         Err(why) if asked.named || why.exit == Exit::Usage => return Err(why),
         Err(why) => {
@@ -124,26 +114,13 @@ async fn one(
             return Ok(seen.told(&lying.pending, &lying.needs));
         }
     }
-    let fresh = lying.pending.sign(&session.known, keys).map_err(|why| unfit(&doing, &why))?;
-    seen.signed_now = fresh.iter().map(ToString::to_string).collect();
-    lying.needs = lying.pending.needs(&session.known).map_err(|why| unfit(&doing, &why))?;
-    seen.sent = lying.needs.iter().all(Need::is_met);
-    if seen.sent {
-        send(session, &lying.pending).await.during(&doing)?;
-    } else {
-        inbox::leave(session, &lying.pending).await.map_err(|why| {
-            Failure::failed(&doing, format!("the gateway did not keep your signature: {why}"))
-                .hint("run it again; or sign the file: freehold sign FILE")
-        })?;
-    }
+    let signed = cosign::sign(session, keys, &mut lying).await.during(&doing)?;
+    seen.signed_now = signed.by.iter().map(ToString::to_string).collect();
+    seen.sent = signed.sent;
     Ok(seen.told(&lying.pending, &lying.needs))
 }
 
-fn agree(asked: Asked<'_>, session: &Session, seen: &Seen, lying: &Lying) -> Result<(), Failure> {
-    let doing = format!("could not sign `{}`", lying.pending.short());
-    check(&doing, &seen.weighed, asked.how.anyway)?;
-    if !asked.common.trust_clock {
-        timely::check_dates(session.known.org(), &lying.pending.handed, clock::now()).during(&doing)?;
-    }
-    confirm(asked.how.yes, &doing, "Sign it?")
+fn agree(asked: Asked<'_>, session: &Session, seen: &Seen, lying: &Lying, doing: &str) -> Result<(), Failure> {
+    check(asked.common, asked.how, session.known.org(), &lying.pending, &seen.weighed).during(doing)?;
+    confirm(asked.how.yes, doing, "Sign it?")
 }

@@ -1,21 +1,23 @@
 //! `freehold recover`: the signers are lost; the recovery phrases name new ones.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use ground::passphrase::Passphrase;
 use ground::{clock, file};
 use identity::envelope::Envelope;
-use identity::key::EdKey;
+use identity::key::{EdKey, PublicKey};
 use identity::principal::{NodeName, SignerName};
-use identity::signers::{Quorum, Signer, SignerSet};
+use identity::signers::{Signer, SignerSet};
 use identity::time::Timestamp;
 use operate::folder::OperatorFolder;
 use operate::replica::roll::names;
 use operate::session::Session;
 use operate::signer;
 use operate::signer::Change;
-use operate::signer::recover::{self, Begun};
+use operate::signer::home::KeyOwner;
+use operate::signer::recover::{self, Begun, Recoverer, RecoveryWish};
 use org::ledger::step::SignerStep;
 use serde::Serialize;
 use terminal::confirm::confirm;
@@ -26,7 +28,7 @@ use wire::known::Known;
 use wire::known::freeze::Freeze;
 use zeroize::Zeroizing;
 
-use crate::commands::signer::find_or_make_key;
+use crate::commands::signer::own::{Owner, Stop};
 use crate::found::anew;
 use crate::found::recovery::{BadPhrase, Typed};
 use crate::home::{Common, During};
@@ -106,14 +108,11 @@ impl Recover {
         let mut desk = common.recovering_desk(&known.founding.record.name, doing).await?;
         let newest = desk.newest(&known).await;
         let known = recover::learn(&folder, known, newest).during(doing)?;
-        let Begun { recovery, set } = match recover::begun_here(&folder, &known) {
-            Some(Begun { set, .. }) if self.signer.as_ref().is_some_and(|name| set.quorum.key_of(name).is_none()) => {
-                let why = format!("a recovery for {} was begun from this home already", names_of(&set).join(", "));
-                return Err(Failure::refused(doing, why).hint("go on with that one: freehold recover"));
-            }
-            Some(begun) => begun,
-            None => self.begin(common, &folder, &known, doing)?,
-        };
+        let wish = RecoveryWish { signer: self.signer.clone(), others: self.others.clone(), threshold: self.threshold };
+        let owner = Owner { common, unprotected: self.unprotected, doing };
+        let person = Person { owner, phrases_file: self.phrases_file.as_deref(), yes: self.yes };
+        let begun = recover::take_up(&folder, &known, wish, &person).map_err(|why| why.failure(doing))?;
+        let Begun { recovery, set } = begun;
         let due_at = recover::begin(&mut desk, &recovery).await.during(doing)?;
         drop(desk);
         if clock::now() < due_at {
@@ -133,60 +132,6 @@ impl Recover {
         }
         let org = common.org(doing).map_err(|why| why.hint("start from the org's card: --card FILE"))?;
         anew::open(&common.home(), &org).during(doing)
-    }
-
-    /// The new set, signed by the phrases.
-    fn begin(&self, common: &Common, folder: &OperatorFolder, known: &Known, doing: &str) -> Result<Begun, Failure> {
-        let name = self.signer.clone().ok_or_else(|| {
-            Failure::usage(doing, "the new signer needs a name").hint("freehold recover --signer NAME")
-        })?;
-        if recover::is_taken(known, &name) {
-            return Err(Failure::refused(
-                doing,
-                format!("`{name}` was a signer before: a name stands for one key for ever"),
-            )
-            .hint(format!("choose another: --signer {name}-2")));
-        }
-        let phrases = self.phrases(known, doing)?;
-        if !common.json {
-            foretell_begin(known, &self.names(&name));
-        }
-        confirm(self.yes, doing, &of_org(common, known, "Begin?"))?;
-        let key = find_or_make_key(common, folder, known, &name, self.unprotected, doing)?;
-        let mut signers = vec![Signer { name, key }];
-        signers.extend(self.others.iter().cloned());
-        let quorum = Quorum::new(self.threshold, signers).during(doing)?;
-        recover::sign(folder, known, quorum, &phrases).during(doing)
-    }
-
-    fn names(&self, name: &SignerName) -> String {
-        let others = self.others.iter().map(|signer| signer.name.to_string());
-        std::iter::once(name.to_string()).chain(others).collect::<Vec<_>>().join(", ")
-    }
-
-    /// As many recovery keys as it takes.
-    fn phrases(&self, known: &Known, doing: &str) -> Result<Vec<EdKey>, Failure> {
-        let quorum = &known.founding.record.recovery;
-        let mut typed = Typed::new(quorum);
-        let bad = |why: BadPhrase| Failure::new(doing, &why).exit(Exit::Refused);
-        if let Some(path) = &self.phrases_file {
-            let text = file::read_secret(path).during(doing)?;
-            let text = Zeroizing::new(String::from_utf8_lossy(&text).into_owned());
-            for line in text.lines().filter(|line| !line.trim().is_empty()) {
-                typed.take(line).map_err(bad)?;
-            }
-        } else {
-            if !std::io::stderr().is_terminal() {
-                return Err(Failure::usage(doing, "the phrases are needed, and there is no terminal to ask at")
-                    .hint("give them with --phrases-file FILE"));
-            }
-            while typed.count() < quorum.threshold() {
-                let prompt = format!("recovery phrase ({} of {})", typed.count() + 1, quorum.threshold());
-                let words = ground::passphrase::Passphrase::ask(&prompt).during(doing)?;
-                typed.take(&String::from_utf8_lossy(words.bytes())).map_err(bad)?;
-            }
-        }
-        typed.enough().map_err(bad)
     }
 
     async fn finish(&self, common: &Common, recovery: &Envelope, set: &SignerSet, doing: &str) -> Result<(), Failure> {
@@ -231,6 +176,62 @@ impl Recover {
             })
         });
         Ok(())
+    }
+}
+
+/// Whoever recovers, at this machine.
+struct Person<'a> {
+    owner: Owner<'a>,
+    phrases_file: Option<&'a Path>,
+    yes: bool,
+}
+
+impl KeyOwner for Person<'_> {
+    type Stop = Stop;
+
+    fn public_key(&self, folder: &OperatorFolder, name: &SignerName) -> Result<PublicKey, Stop> {
+        self.owner.public_key(folder, name)
+    }
+
+    fn new_passphrase(&self) -> Result<Option<Passphrase>, Stop> {
+        self.owner.new_passphrase()
+    }
+}
+
+impl Recoverer for Person<'_> {
+    fn phrases(&self, known: &Known) -> Result<Vec<EdKey>, Stop> {
+        let quorum = &known.founding.record.recovery;
+        let mut typed = Typed::new(quorum);
+        let doing = self.owner.doing;
+        let bad = |why: BadPhrase| Failure::new(doing, &why).exit(Exit::Refused);
+        if let Some(path) = self.phrases_file {
+            let text = file::read_secret(path).during(doing)?;
+            let text = Zeroizing::new(String::from_utf8_lossy(&text).into_owned());
+            for line in text.lines().filter(|line| !line.trim().is_empty()) {
+                typed.take(line).map_err(bad)?;
+            }
+        } else {
+            if !std::io::stderr().is_terminal() {
+                return Err(Failure::usage(doing, "the phrases are needed, and there is no terminal to ask at")
+                    .hint("give them with --phrases-file FILE")
+                    .into());
+            }
+            while typed.count() < quorum.threshold() {
+                let prompt = format!("recovery phrase ({} of {})", typed.count() + 1, quorum.threshold());
+                let words = Passphrase::ask(&prompt).during(doing)?;
+                typed.take(&String::from_utf8_lossy(words.bytes())).map_err(bad)?;
+            }
+        }
+        Ok(typed.enough().map_err(bad)?)
+    }
+
+    fn agree(&self, known: &Known, signers: &[&SignerName]) -> Result<(), Stop> {
+        let Owner { common, doing, .. } = self.owner;
+        if !common.json {
+            let names: Vec<&str> = signers.iter().map(|name| name.as_str()).collect();
+            foretell_begin(known, &names.join(", "));
+        }
+        Ok(confirm(self.yes, doing, &of_org(common, known, "Begin?"))?)
     }
 }
 

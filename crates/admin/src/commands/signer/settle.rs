@@ -10,7 +10,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use wire::known::freeze::names;
 
-use super::tell_ends;
+use super::change::tell_ends;
 use crate::home::{Common, During};
 use crate::waiting::{Consent, Left, told};
 

@@ -1,13 +1,15 @@
 //! What a co-signer is shown before signing, and what keeps them from it: the same of a file and of the inbox.
 
 use clap::Args;
+use identity::id::OrgId;
 use operate::pending::{BadPending, Need, Pending};
 use operate::replica::roll::{Roll, names};
+use operate::signer::cosign::{self, Despite, Looked, NotSigned, Objection};
 use operate::signer::weigh::Weighed;
 use serde::Serialize;
-use terminal::failure::Failure;
+use terminal::failure::{Exit, Failure};
 
-use crate::home::{Common, failure};
+use crate::home::{Common, Explain, failure};
 use crate::waiting::NeedTold;
 
 #[derive(Debug, Args)]
@@ -68,7 +70,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub const fn new(does: Vec<String>, weighed: Weighed) -> Self {
+    pub fn new(Looked { does, weighed }: Looked) -> Self {
         Self { does, weighed, signed_now: Vec::new(), file: None, not_signed: None, sent: false }
     }
 
@@ -109,6 +111,33 @@ pub fn unfit(doing: &str, why: &BadPending) -> Failure {
     failure(doing, why).hint(hint)
 }
 
+impl Explain for Objection {
+    fn explain(&self, doing: String) -> Failure {
+        let refused = Failure::new(doing.clone(), self).exit(Exit::Refused);
+        match self {
+            Self::Contradicts { .. } => refused.hint(
+                "this home may not have heard of it yet: freehold node list, then sign again; if it still says so, ask \
+                 whoever made it; if you looked and it is right: --anyway",
+            ),
+            Self::Unseen(_) => refused.hint(
+                "bring its copy of the ledger up to date: freehold node list, then sign again; if it still cannot tell, ask \
+                 whoever made it; if you looked in another way and it is right: --anyway",
+            ),
+            Self::Clock(why) => why.explain(doing),
+        }
+    }
+}
+
+impl Explain for NotSigned {
+    fn explain(&self, doing: String) -> Failure {
+        match self {
+            Self::Pending(why) => unfit(&doing, why),
+            Self::Operate(why) => why.explain(doing),
+            Self::NotLeft(_) => Failure::new(doing, self).hint("run it again; or sign the file: freehold sign FILE"),
+        }
+    }
+}
+
 pub fn tell(common: &Common, pending: &Pending, does: &[String], weighed: &Weighed) {
     if common.json {
         return;
@@ -129,24 +158,8 @@ pub fn tell(common: &Common, pending: &Pending, does: &[String], weighed: &Weigh
 }
 
 /// A home signs only what its own fold says, unless a person says otherwise.
-pub fn check(doing: &str, weighed: &Weighed, anyway: bool) -> Result<(), Failure> {
-    if anyway {
-        return Ok(());
-    }
-    if let [first, rest @ ..] = weighed.contradictions.as_slice() {
-        let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
-        return Err(Failure::refused(doing, format!("{first}{more}")).hint(
-            "this home may not have heard of it yet: freehold node list, then sign again; if it still says so, ask \
-             whoever made it; if you looked and it is right: --anyway",
-        ));
-    }
-    if let Some(why) = &weighed.unseen {
-        return Err(Failure::refused(doing, format!("this home cannot tell whether it is right: {why}")).hint(
-            "bring its copy of the ledger up to date: freehold node list, then sign again; if it still cannot tell, ask \
-             whoever made it; if you looked in another way and it is right: --anyway",
-        ));
-    }
-    Ok(())
+pub fn check(common: &Common, how: &How, org: OrgId, pending: &Pending, weighed: &Weighed) -> Result<(), Objection> {
+    cosign::check(org, pending, weighed, Despite { fold: how.anyway, clock: common.trust_clock })
 }
 
 pub fn in_words(told: &Told) -> String {

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ground::clock;
 use operate::folder::OperatorFolder;
 use operate::pending::{BadPending, Pending};
-use operate::session::timely;
+use operate::signer::cosign::Looked;
 use operate::signer::describe;
 use operate::signer::weigh::weigh;
 use terminal::confirm::confirm;
@@ -73,10 +72,7 @@ impl SignPending {
         let mut signed_now = Vec::new();
         tell(common, &pending, &does, &weighed);
         if !self.how.show {
-            check(&doing, &weighed, self.how.anyway)?;
-            if !common.trust_clock {
-                timely::check_dates(known.org(), &pending.handed, clock::now()).during(&doing)?;
-            }
+            check(common, &self.how, known.org(), &pending, &weighed).during(&doing)?;
             confirm(self.how.yes, &doing, &of_org(common, &known, "Sign it?"))?;
             let keys = common.keys_for(&folder, &quorums, &doing)?;
             let fresh = pending.sign(&known, &keys).map_err(failed)?;
@@ -88,7 +84,7 @@ impl SignPending {
             pending.save(file).map_err(failed)?;
         }
         let needs = pending.needs(&known).map_err(failed)?;
-        let seen = Seen { signed_now, file: Some(file.display().to_string()), ..Seen::new(does, weighed) };
+        let seen = Seen { signed_now, file: Some(file.display().to_string()), ..Seen::new(Looked { does, weighed }) };
         let told = seen.told(&pending, &needs);
         if !told.complete && !self.how.show {
             common.unfinished.note();

@@ -1,11 +1,11 @@
 //! `freehold unlock` and `freehold lock`: signer keys that stay open for a while, in an agent of the user's own.
 
-use std::io::Write as _;
+pub mod lock;
+pub mod agent;
 
 use clap::Args;
 use identity::time::Seconds;
-use operate::key::agent::client::{self, AgentError, READY, RUNS};
-use operate::key::agent::holder::{self, HolderError};
+use operate::key::agent::client::{self, AgentError};
 use operate::key::agent::place::AgentPlace;
 use operate::key::agent::words::{Given, HeldIn, KeyAgentStatus, LONGEST};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::home::{Common, During};
+use crate::home::Common;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -117,50 +117,4 @@ fn tell(common: &Common, status: Option<KeyAgentStatus>) {
         let row = |key: &KeyTold| vec![key.org.clone(), key.signer.clone(), key.until.clone(), held_in(key).to_owned()];
         table(&["ORG", "SIGNER", "UNLOCKED UNTIL", ""], &told.keys.iter().map(row).collect::<Vec<_>>())
     });
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  freehold lock")]
-pub struct LockCommand {}
-
-#[derive(Serialize)]
-struct LockTold {
-    locked: bool,
-    was_unlocked: bool,
-}
-
-impl LockCommand {
-    pub fn run(common: &Common) -> Result<(), Failure> {
-        let doing = "could not lock";
-        let place = AgentPlace::of_user().map_err(|why| Failure::new(doing, &why).hint(WHERE))?;
-        let was_unlocked = client::lock(&place)
-            .map_err(|why| failure(doing, &why).hint("end the agent by its pid: freehold unlock --status; kill PID"))?;
-        show(common.json, &LockTold { locked: true, was_unlocked }, || {
-            if was_unlocked { "locked: the keys are forgotten" } else { "locked: no key was held" }.to_owned()
-        });
-        Ok(())
-    }
-}
-
-#[derive(Debug, Args)]
-pub struct AgentCommand {}
-
-impl AgentCommand {
-    pub async fn run(self) -> Result<(), Failure> {
-        let doing = "could not hold keys";
-        // Not of the terminal's session: it ends with its time, not with the terminal.
-        let _ = rustix::process::setsid();
-        let say = |word: &str| {
-            let _ = writeln!(std::io::stdout(), "{word}");
-        };
-        let place = AgentPlace::of_user().during(doing)?;
-        holder::serve(&place, || say(READY)).await.map_err(|why| {
-            say(&match &why {
-                HolderError::AlreadyRuns => RUNS.to_owned(),
-                other => other.to_string(),
-            });
-            Failure::new(doing, &why)
-        })
-    }
 }

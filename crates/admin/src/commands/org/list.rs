@@ -1,75 +1,20 @@
-//! `freehold org list`.
+//! `freehold org list`: the orgs of this home.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use gateway::store::folder::GatewayFolder;
 use identity::principal::OrgName;
 use ledger::store::Ledger;
 use operate::folder::OperatorFolder;
 use serde::Serialize;
-use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::home::{Common, During};
-
-#[derive(Debug, Subcommand)]
-pub enum OrgCommand {
-    /// List the orgs of this home
-    List(List),
-    /// Write the org's card: everything public that a new operator starts from
-    Card(CardTo),
-}
-
-impl OrgCommand {
-    pub fn run(self, common: &Common) -> Result<(), Failure> {
-        match self {
-            Self::List(List {}) => {
-                list_all(common);
-                Ok(())
-            }
-            Self::Card(card) => card.run(common),
-        }
-    }
-}
+use crate::home::Common;
 
 #[derive(Debug, Args)]
 pub struct List {}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  freehold org card --out harbor.card
-
-No secret is in it. Whoever gets it should hear the org's id from you in another way, too.")]
-pub struct CardTo {
-    /// Where to write it
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
-}
-
-#[derive(Serialize)]
-struct CardTold {
-    file: String,
-    org: String,
-    org_id: String,
-}
-
-impl CardTo {
-    fn run(self, common: &Common) -> Result<(), Failure> {
-        let doing = "could not write the org's card";
-        let org = common.org(doing)?;
-        let folder = OperatorFolder::at(&common.home(), &org);
-        let known = folder.known().during(doing)?;
-        let memory = folder.memory().during(doing)?;
-        let card = operate::folder::card::Card::of(&known, memory.gateways);
-        card.save(&self.out).during(doing)?;
-        let (file, org_id) = (self.out.display().to_string(), known.org().to_string());
-        let told = CardTold { file, org: org.to_string(), org_id };
-        show(common.json, &told, || format!("wrote `{}`; the org's id is {}", told.file, told.org_id));
-        Ok(())
-    }
-}
 
 #[derive(Serialize)]
 struct Listed {
@@ -81,7 +26,7 @@ struct Listed {
     serving: bool,
 }
 
-fn list_all(common: &Common) {
+pub fn list_all(common: &Common) {
     let home = common.home();
     let listed: Vec<Listed> = common.orgs().iter().map(|org| list(&home, org)).collect();
     show(common.json, &listed, || {

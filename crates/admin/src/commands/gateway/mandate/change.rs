@@ -1,8 +1,7 @@
-//! `freehold mandate list | change`: what gateways may do.
+//! `freehold mandate change`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use ground::clock;
-use identity::head::Mandate;
 use identity::principal::NodeName;
 use identity::principal::glob::NameGlob;
 use identity::time::Seconds;
@@ -12,76 +11,10 @@ use operate::session::Session;
 use serde::Serialize;
 use terminal::failure::Failure;
 use terminal::show::show;
-use terminal::table::table;
 
+use super::list::MandateTold;
 use crate::home::{Common, During};
 use crate::waiting::{Consent, Left, told};
-
-#[derive(Debug, Subcommand)]
-pub enum MandateCommand {
-    /// List what each gateway may do
-    List(List),
-    /// Change what a gateway may do
-    Change(ChangeMandate),
-}
-
-impl MandateCommand {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
-        match self {
-            Self::List(list) => list.run(common).await,
-            Self::Change(change) => change.run(common).await,
-        }
-    }
-}
-
-#[derive(Debug, Args)]
-pub struct List {}
-
-#[derive(Serialize)]
-struct MandateTold {
-    gateway: String,
-    names: Vec<String>,
-    kinds: Vec<String>,
-    hosts: Vec<String>,
-    svid_ttl: Seconds,
-    not_after: String,
-}
-
-impl From<&Mandate> for MandateTold {
-    fn from(mandate: &Mandate) -> Self {
-        Self {
-            gateway: mandate.gateway.to_string(),
-            names: mandate.names.iter().map(ToString::to_string).collect(),
-            kinds: mandate.kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect(),
-            hosts: mandate.hosts.iter().map(ToString::to_string).collect(),
-            svid_ttl: mandate.svid_ttl,
-            not_after: mandate.not_after.to_string(),
-        }
-    }
-}
-
-impl List {
-    async fn run(self, common: &Common) -> Result<(), Failure> {
-        let session = common.session("could not list the mandates").await?;
-        let mandates: Vec<MandateTold> = session.known.head.head.mandates.iter().map(MandateTold::from).collect();
-        show(common.json, &mandates, || {
-            let row = |told: &MandateTold| {
-                let (names, hosts) = (told.names.join(" "), told.hosts.join(" "));
-                vec![
-                    told.gateway.clone(),
-                    names,
-                    told.kinds.join(" "),
-                    told.svid_ttl.to_string(),
-                    hosts,
-                    told.not_after.clone(),
-                ]
-            };
-            let rows: Vec<_> = mandates.iter().map(row).collect();
-            table(&["GATEWAY", "NAMES", "KINDS", "SVID LIFE", "AS", "UNTIL"], &rows)
-        });
-        Ok(())
-    }
-}
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -115,7 +48,7 @@ struct Changed {
 }
 
 impl ChangeMandate {
-    async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not change the mandate of `{}`", self.node);
         let (mut session, keys) = common.signing_session(&doing).await?;
         let names = if self.names.is_empty() { None } else { Some(self.names) };

@@ -1,0 +1,73 @@
+//! `freehold node list`.
+
+use clap::Args;
+use ground::clock;
+use ledger::views::NodeView;
+use operate::session::reports;
+use org::report::Applied;
+use org::state::Standing;
+use terminal::failure::Failure;
+use terminal::show::show;
+use terminal::table::{or_dash, table};
+
+use crate::commands::node::listed::{Listed, state};
+use crate::home::{Common, During};
+
+#[derive(Debug, Args)]
+pub struct List {}
+
+impl List {
+    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+        let doing = "could not list the nodes";
+        let mut session = common.session(doing).await?;
+        let nodes = operate::node::all(&mut session).await.during(doing)?;
+        let mut reports = reports::reports_known(&mut session).await.during(doing)?;
+        let with_report = |node: NodeView| Listed { report: reports.remove(&node.node_key.digest()), node };
+        let nodes: Vec<Listed> = nodes.into_iter().map(with_report).collect();
+        show(common.json, &nodes, || {
+            let row = |listed: &Listed| {
+                let node = &listed.node;
+                vec![
+                    node.name.to_string(),
+                    state(node).to_owned(),
+                    applied(listed).to_owned(),
+                    or_dash(node.observed.last_seen.as_ref()),
+                    or_dash(node.observed.svid_expires_at.as_ref()),
+                    node.enrolled_at.to_string(),
+                    remark(listed),
+                ]
+            };
+            let rows: Vec<_> = nodes.iter().map(row).collect();
+            table(&["NODE", "STATE", "MANIFEST", "LAST SEEN", "SVID UNTIL", "ENROLLED", ""], &rows)
+        });
+        Ok(())
+    }
+}
+
+/// Is it what was published for it?
+fn applied(listed: &Listed) -> &'static str {
+    let report = listed.report.as_ref().filter(|_| listed.node.state != Standing::Revoked);
+    match report.map(|heard| &heard.report.applied) {
+        None | Some(Applied::Nothing) => "-",
+        Some(Applied::Settled { .. }) => "confirmed",
+        Some(Applied::OnTrial { .. }) => "on trial",
+        Some(Applied::RolledBack { .. }) => "ROLLED BACK",
+    }
+}
+
+/// What a person should not overlook. A revoked key's alarm is history.
+fn remark(listed: &Listed) -> String {
+    let node = &listed.node;
+    let refused = listed.report.as_ref().and_then(|heard| heard.report.refused.as_ref());
+    let suspended = node.suspensions.iter().find(|suspension| clock::now() < suspension.until);
+    let alarmed = node.observed.alarm.is_some() && node.state != Standing::Revoked;
+    match suspended {
+        _ if alarmed || !node.observed.reused.is_empty() => format!("ALARM: see `freehold node show {}`", node.name),
+        Some(suspension) => format!("suspended until {}", suspension.until),
+        None if node.state == Standing::Waiting => format!("let it stay: freehold node approve {}", node.name),
+        None => refused.map_or_else(
+            || if node.low { "low assurance".to_owned() } else { String::new() },
+            |refused| format!("refused at {}: {}", refused.at, refused.why),
+        ),
+    }
+}
