@@ -14,10 +14,10 @@ use operate::session::Session;
 use operate::trust::roots::{self, RootError, RootKeyring, Sealing};
 use operate::trust::step;
 use pki_types::CertificateDer;
+use terminal::again::{patiently, wrong_passphrase};
 use terminal::failure::Failure;
 
 use crate::home::{Common, During};
-use crate::secrets::patiently;
 
 /// A folder with root keys, and the passphrase that was typed for it.
 pub struct RootKeys<'a> {
@@ -44,14 +44,14 @@ impl<'a> RootKeys<'a> {
     }
 
     fn patiently<T>(&self, attempt: impl FnMut() -> Result<T, RootError>) -> Result<T, RootError> {
-        let is_wrong = |why: &RootError| {
+        let wrong = |why: &RootError| {
             let is_wrong = matches!(why, RootError::Seal(SealError::WrongPassphrase));
             if is_wrong {
                 *self.asked.borrow_mut() = None;
             }
-            is_wrong
+            wrong_passphrase(is_wrong)
         };
-        patiently(self.common.passphrase_file.is_none(), is_wrong, attempt)
+        patiently(self.common.passphrase_file.is_none(), wrong, attempt)
     }
 
     /// The root of the next version: one that was drawn by a command that was cut off, else a new one.

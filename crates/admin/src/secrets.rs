@@ -32,24 +32,6 @@ pub fn key_failure(folder: &OperatorFolder, doing: &str, why: &KeyError) -> Fail
     }
 }
 
-/// So often a passphrase may be typed.
-const TRIES: usize = 3;
-
-/// Asks again if what was typed was wrong; what is wrong in a file is wrong each time.
-pub fn patiently<T, E>(
-    typed: bool,
-    is_wrong: impl Fn(&E) -> bool,
-    mut attempt: impl FnMut() -> Result<T, E>,
-) -> Result<T, E> {
-    for _ in 1..TRIES {
-        match attempt() {
-            Err(why) if typed && is_wrong(&why) => eprintln!("the passphrase is wrong: try again"),
-            done => return done,
-        }
-    }
-    attempt()
-}
-
 /// Tells whoever chose a passphrase that it is weak; whether that is enough is theirs to say.
 pub fn tell_if_weak(quiet: bool, passphrase: &Passphrase) {
     if !quiet && passphrase.is_weak() {
@@ -78,22 +60,6 @@ mod tests {
     use ground::file::{self, FileAccess};
 
     use super::*;
-
-    #[test]
-    fn what_was_typed_wrong_may_be_typed_twice_more_and_a_file_is_read_once() {
-        for (typed, tries) in [(true, 3), (false, 1)] {
-            let mut seen = 0;
-            let attempt = || -> Result<(), &str> {
-                seen += 1;
-                Err("wrong")
-            };
-            assert_eq!(patiently(typed, |why| *why == "wrong", attempt), Err("wrong"));
-            assert_eq!(seen, tries);
-        }
-        let mut left = vec![Ok(7), Err("wrong")];
-        assert_eq!(patiently(true, |_| true, || left.pop().unwrap()), Ok(7));
-        assert_eq!(patiently(true, |_| false, || Err::<(), _>("damaged")), Err("damaged"));
-    }
 
     #[test]
     fn a_passphrase_that_others_can_read_is_to_be_made_private() {

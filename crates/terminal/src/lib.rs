@@ -12,5 +12,7 @@ pub mod show;
 pub mod log;
 pub mod table;
 pub mod confirm;
+pub mod again;
+pub mod phrase;
 pub mod finding;
 pub mod pages;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gateway::store::folder::GatewayFile;
-use ground::archive::With;
 use ground::file::FileError;
 use ground::{clock, sealed};
 use identity::bundle::{Endpoint, Identity};
@@ -114,12 +113,8 @@ pub struct OpenInvite {
     pub expires_at: Timestamp,
 }
 
-pub fn check(file: &Path, with: &With, scratch: PathBuf) -> Result<CheckReport, CheckError> {
-    check_opened(&mut Backup::open(file, with)?, file, scratch)
-}
-
 /// Reads and checks everything. The ledger is opened in `scratch`; no key is written anywhere.
-pub fn check_opened(backup: &mut Backup, file: &Path, scratch: PathBuf) -> Result<CheckReport, CheckError> {
+pub fn check(backup: &mut Backup, file: &Path, scratch: PathBuf) -> Result<CheckReport, CheckError> {
     let scratch = Scratch::at(scratch)?;
     let ledger = scratch.path().join("ledger.db");
     let kept = backup.unpack(|item| match item.path.as_str() {

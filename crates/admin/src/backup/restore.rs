@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ground::archive::With;
 use ground::clock;
 use ground::file::{self, FileError, Lock};
 use identity::principal::OrgName;
@@ -61,13 +60,12 @@ impl Half {
 
 /// Restores. What is checked first is the whole file, whichever half is wanted.
 pub fn restore(
+    mut opened: Backup,
     backup: &Path,
     home: &Path,
     only: Option<Half>,
-    with: &With,
 ) -> Result<(CheckReport, PathBuf), RestoreError> {
     // Opened once: what is put in its place is what was checked.
-    let mut opened = Backup::open(backup, with)?;
     let contents = opened.contents.clone();
     if let Some(half) = only.filter(|half| !contents.has(half.word())) {
         return Err(RestoreError::NotIn(half));
@@ -79,7 +77,7 @@ pub fn restore(
     if place.symlink_metadata().is_ok() {
         return Err(RestoreError::Exists { org: contents.org, home: home.to_owned() });
     }
-    let report = check::check_opened(&mut opened, backup, home.join(format!(".checking-{}", contents.org)))?;
+    let report = check::check(&mut opened, backup, home.join(format!(".checking-{}", contents.org)))?;
     let draft = home.join(format!(".restoring-{}", contents.org));
     // Left over from a run that was interrupted; the lock says that nobody is at it.
     scratch::wipe_folder(&draft)?;

@@ -1,12 +1,21 @@
 //! The recovery set (break-glass keys): three phrases of twelve words, two of which can replace a lost signer set.
 
-use bip39::Mnemonic;
+use bip39::{Language, Mnemonic};
 use ground::random::{self, NoRandomness};
 use identity::key::{EdKey, Sign as _};
 use identity::principal::{BadName, SignerName};
 use identity::signers::{Quorum, Signer};
 use org::founding::recovery_key;
+use terminal::phrase::WordList;
 use zeroize::Zeroizing;
+
+/// Of a phrase.
+pub const WORDS: usize = 12;
+
+/// Words of which phrases are made.
+pub fn word_list() -> WordList {
+    Language::English.word_list()
+}
 
 /// Shown once, written down by people, kept nowhere.
 #[derive(Clone)]

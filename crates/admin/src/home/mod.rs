@@ -28,12 +28,13 @@ use operate::session::Session;
 use operate::session::desk::remote::RemoteDesk;
 use operate::session::timely::Reliance;
 use operate::trust::versions;
+use terminal::again::{patiently, wrong_passphrase};
 use terminal::failure::{Exit, Failure};
 use wire::connect::{CallError, GatewayAddress};
 use wire::known::{BadKnowledge, Known};
 
 use crate::local::AnyDesk;
-use crate::secrets::{key_failure, patiently, tell_if_weak, without_passphrase};
+use crate::secrets::{key_failure, tell_if_weak, without_passphrase};
 pub use failing::{During, Explain, failure};
 use told::{tell_of_inbox, tell_roll, warn_of_recoveries};
 
@@ -180,8 +181,8 @@ impl Common {
     }
 
     fn patiently<T>(&self, attempt: impl FnMut() -> Result<T, KeyError>) -> Result<T, KeyError> {
-        let is_wrong = |why: &KeyError| matches!(why, KeyError::Seal(SealError::WrongPassphrase));
-        patiently(self.passphrase_file.is_none(), is_wrong, attempt)
+        let wrong = |why: &KeyError| wrong_passphrase(matches!(why, KeyError::Seal(SealError::WrongPassphrase)));
+        patiently(self.passphrase_file.is_none(), wrong, attempt)
     }
 
     /// Opens the signer keys that are here.

@@ -9,13 +9,21 @@ use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use ground::secret;
 use member::ask::enroll::bundle::{self, NoBundle, Opened};
+use terminal::again::{patiently, wrong_passphrase};
 use terminal::failure::{During, Exit, Failure};
 
 const LONGEST_PASSPHRASE: usize = 1 << 10;
 
 pub(crate) fn open(path: &Path, passphrase: Option<&Path>, doing: &str) -> Result<Opened, Failure> {
     let bytes = file::read(path).during(doing)?;
-    bundle::open(&bytes, || ask(passphrase)).map_err(|why| {
+    let typed = passphrase.is_none() && std::io::stdin().is_terminal();
+    let wrong = |why: &NoBundle| {
+        let is_wrong =
+            matches!(why, NoBundle::Age(NotOpened::WrongPassphrase) | NoBundle::Seal(SealError::WrongPassphrase));
+        wrong_passphrase(is_wrong)
+    };
+    let opened = patiently(typed, wrong, || bundle::open(&bytes, || ask(passphrase)));
+    opened.map_err(|why| {
         let failure = Failure::new(doing, &why);
         let again = "ask an operator for a new bundle: freehold bundle issue";
         match why {

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ground::age::keys::{self, BadKeyFile, Recipient};
-use ground::age::wrap::Opens;
-use ground::archive::{self, To, With};
+use ground::age::wrap::{NotUnwrapped, Opens};
+use ground::archive::{self, ArchiveError, To, With};
 use ground::file::FileError;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use operate::backup::BackupError;
+use operate::backup::read::Backup;
+use terminal::again::{patiently, wrong_passphrase};
 use terminal::failure::{Exit, Failure};
 
 use crate::secrets::{tell_if_weak, without_passphrase};
@@ -79,9 +81,42 @@ pub(super) struct Opening {
     passphrase: BackupPassphrase,
 }
 
+enum Unopened {
+    Told(Failure),
+    Backup(BackupError),
+}
+
+impl From<Failure> for Unopened {
+    fn from(failure: Failure) -> Self {
+        Self::Told(failure)
+    }
+}
+
 impl Opening {
+    /// Opens it; a passphrase that was typed wrong may be typed again.
+    pub(super) fn open(
+        &self,
+        doing: &str,
+        backup: &Path,
+        told: impl Fn(&BackupError) -> Failure,
+    ) -> Result<Backup, Failure> {
+        let wrong = |why: &Unopened| {
+            let unwrapped =
+                |source: &ArchiveError| matches!(source, ArchiveError::NotUnwrapped(NotUnwrapped::WrongPassphrase));
+            wrong_passphrase(matches!(why, Unopened::Backup(BackupError::Archive { source, .. }) if unwrapped(source)))
+        };
+        let opened = patiently(self.passphrase.backup_passphrase_file.is_none(), wrong, || {
+            let with = self.get(doing, backup)?;
+            Backup::open(backup, &with).map_err(Unopened::Backup)
+        });
+        opened.map_err(|why| match why {
+            Unopened::Told(failure) => failure,
+            Unopened::Backup(why) => told(&why),
+        })
+    }
+
     /// Looks at the file first, before anybody types a passphrase in vain.
-    pub(super) fn get(&self, doing: &str, backup: &Path) -> Result<With, Failure> {
+    fn get(&self, doing: &str, backup: &Path) -> Result<With, Failure> {
         let file = File::open(backup)
             .map_err(|why| Failure::failed(doing, format!("cannot read it: {why}")).hint("is that the file's name?"))?;
         let opens = archive::opens(file).map_err(|source| {

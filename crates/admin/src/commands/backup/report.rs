@@ -11,9 +11,16 @@ use terminal::table::or_dash;
 use crate::backup::check::{CheckError, CheckReport};
 
 pub fn check_failure(doing: &str, why: &CheckError) -> Failure {
+    match why {
+        CheckError::Backup(why) => backup_failure(doing, why),
+        _ => Failure::new(doing, why).hint(ANOTHER),
+    }
+}
+
+pub fn backup_failure(doing: &str, why: &BackupError) -> Failure {
     let failure = Failure::new(doing, why);
     match why {
-        CheckError::Backup(BackupError::Archive { source, .. }) => failure.hint(archive_hint(source)),
+        BackupError::Archive { source, .. } => failure.hint(archive_hint(source)),
         _ => failure.hint(ANOTHER),
     }
 }

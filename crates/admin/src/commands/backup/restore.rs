@@ -53,10 +53,10 @@ struct Restored<'a> {
 impl Restore {
     pub fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not restore `{}`", self.file.display());
-        let with = self.opening.get(&doing, &self.file)?;
+        let backup = self.opening.open(&doing, &self.file, |why| unopened(&doing, why))?;
         let home = common.home();
         let (report, folder) =
-            restore::restore(&self.file, &home, self.only, &with).map_err(|why| restore_failure(&doing, &why))?;
+            restore::restore(backup, &self.file, &home, self.only).map_err(|why| restore_failure(&doing, &why))?;
         let there = |half: Half| folder.join(half.word()).is_dir();
         let halves: Vec<_> =
             [Half::Operator, Half::Gateway].into_iter().filter(|half| there(*half)).map(Half::word).collect();
@@ -75,12 +75,18 @@ impl Restore {
     }
 }
 
+fn unopened(doing: &str, why: &BackupError) -> Failure {
+    let failure = Failure::new(doing, why);
+    match why {
+        BackupError::Archive { source, .. } => failure.hint(format!("nothing was changed; {}", archive_hint(source))),
+        _ => failure.hint("nothing was changed"),
+    }
+}
+
 fn restore_failure(doing: &str, why: &RestoreError) -> Failure {
     match why {
         RestoreError::Check(why) => check_failure(doing, why),
-        RestoreError::Backup(why @ BackupError::Archive { source, .. }) => {
-            Failure::new(doing, why).hint(format!("nothing was changed; {}", archive_hint(source)))
-        }
+        RestoreError::Backup(why) => unopened(doing, why),
         RestoreError::Exists { .. } => Failure::new(doing, why)
             .exit(Exit::Refused)
             .hint("restore into another home: --home DIR; or put the old folder aside first, for evidence"),

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use operate::backup::BackupError;
 use terminal::failure::Failure;
 use terminal::show::show;
 
 use super::keys::Opening;
-use super::report::{check_failure, describe};
+use super::report::{backup_failure, check_failure, describe};
 use crate::backup::check;
 use crate::home::{Common, During};
 
@@ -24,10 +25,11 @@ pub struct Verify {
 impl Verify {
     pub fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("the backup `{}` does not hold", self.file.display());
-        let with = self.opening.get(&doing, &self.file)?;
+        let unopened = |why: &BackupError| backup_failure(&doing, why);
+        let mut backup = self.opening.open(&doing, &self.file, unopened)?;
         let name = ground::random::bytes::<16>().during(&doing)?;
         let scratch = std::env::temp_dir().join(format!("freehold-verify-{}", identity::text::hex(&name)));
-        let report = check::check(&self.file, &with, scratch).map_err(|why| check_failure(&doing, &why))?;
+        let report = check::check(&mut backup, &self.file, scratch).map_err(|why| check_failure(&doing, &why))?;
         show(common.json, &report, || format!("{}\nall of it holds", describe(&report)));
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! `freehold recover`: the signers are lost; the recovery phrases name new ones.
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -20,8 +19,10 @@ use operate::signer::home::KeyOwner;
 use operate::signer::recover::{self, Begun, Recoverer, RecoveryWish};
 use org::ledger::step::SignerStep;
 use serde::Serialize;
+use terminal::again::patiently;
 use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
+use terminal::phrase::{NoPhrase, PhrasePrompt};
 use terminal::screen::Live;
 use terminal::show::show;
 use wire::known::Known;
@@ -30,13 +31,13 @@ use zeroize::Zeroizing;
 
 use crate::commands::signer::own::{Owner, Stop};
 use crate::found::anew;
-use crate::found::recovery::{BadPhrase, Typed};
+use crate::found::recovery::{BadPhrase, Typed, WORDS, word_list};
 use crate::home::{Common, During};
 use crate::waiting::{Consent, Left, leave, of_org, told};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  freehold recover --signer ann-2025                  asks for two of the phrases, and begins
+  freehold recover --signer ann-2025                  asks for two of the phrases, word by word, and begins
   freehold recover                                    after the delay: the new signer takes over
   freehold recover --wait                             begins or goes on, and waits for the moment
   freehold recover --cancel                           current signers who are not lost stop it
@@ -60,6 +61,9 @@ pub struct Recover {
     /// Read the phrases from a private file, one a line, instead of asking
     #[arg(long, value_name = "FILE")]
     phrases_file: Option<PathBuf>,
+    /// Show the phrases while they are typed, where nobody looks over your shoulder
+    #[arg(long, conflicts_with = "phrases_file")]
+    show_phrases: bool,
     /// The org's card, if this home does not know the org
     #[arg(long, value_name = "FILE")]
     card: Option<PathBuf>,
@@ -70,7 +74,7 @@ pub struct Recover {
     #[arg(long)]
     wait: bool,
     /// Stop a recovery: the signers are not lost
-    #[arg(long, conflicts_with_all = ["signer", "phrases_file", "card", "wait"])]
+    #[arg(long, conflicts_with_all = ["signer", "phrases_file", "show_phrases", "card", "wait"])]
     cancel: bool,
     /// Do not ask
     #[arg(long)]
@@ -110,7 +114,8 @@ impl Recover {
         let known = recover::learn(&folder, known, newest).during(doing)?;
         let wish = RecoveryWish { signer: self.signer.clone(), others: self.others.clone(), threshold: self.threshold };
         let owner = Owner { common, unprotected: self.unprotected, doing };
-        let person = Person { owner, phrases_file: self.phrases_file.as_deref(), yes: self.yes };
+        let (phrases_file, show_phrases) = (self.phrases_file.as_deref(), self.show_phrases);
+        let person = Person { owner, phrases_file, show_phrases, yes: self.yes };
         let begun = recover::take_up(&folder, &known, wish, &person).map_err(|why| why.failure(doing))?;
         let Begun { recovery, set } = begun;
         let due_at = recover::begin(&mut desk, &recovery).await.during(doing)?;
@@ -183,7 +188,17 @@ impl Recover {
 struct Person<'a> {
     owner: Owner<'a>,
     phrases_file: Option<&'a Path>,
+    show_phrases: bool,
     yes: bool,
+}
+
+/// Why a phrase that was asked for is not there.
+#[derive(Debug, thiserror::Error)]
+enum Untyped {
+    #[error(transparent)]
+    Bad(#[from] BadPhrase),
+    #[error(transparent)]
+    Not(#[from] NoPhrase),
 }
 
 impl KeyOwner for Person<'_> {
@@ -195,6 +210,14 @@ impl KeyOwner for Person<'_> {
 
     fn new_passphrase(&self) -> Result<Option<Passphrase>, Stop> {
         self.owner.new_passphrase()
+    }
+}
+
+fn untyped(doing: &str, why: &NoPhrase) -> Failure {
+    let failure = Failure::new(doing, why);
+    match why {
+        NoPhrase::NoTerminal(_) => failure.exit(Exit::Usage).hint("give them with --phrases-file FILE"),
+        NoPhrase::Unreadable(_) | NoPhrase::BrokenOff => failure,
     }
 }
 
@@ -211,15 +234,23 @@ impl Recoverer for Person<'_> {
                 typed.take(line).map_err(bad)?;
             }
         } else {
-            if !std::io::stderr().is_terminal() {
-                return Err(Failure::usage(doing, "the phrases are needed, and there is no terminal to ask at")
-                    .hint("give them with --phrases-file FILE")
-                    .into());
-            }
+            let prompt = PhrasePrompt::open(self.show_phrases);
+            let mut prompt = prompt.map_err(|why| untyped(doing, &why))?;
             while typed.count() < quorum.threshold() {
-                let prompt = format!("recovery phrase ({} of {})", typed.count() + 1, quorum.threshold());
-                let words = Passphrase::ask(&prompt).during(doing)?;
-                typed.take(&String::from_utf8_lossy(words.bytes())).map_err(bad)?;
+                let which = format!("recovery phrase {} of {}", typed.count() + 1, quorum.threshold());
+                let wrong = |why: &Untyped| match why {
+                    Untyped::Bad(why) => Some(why.to_string()),
+                    Untyped::Not(_) => None,
+                };
+                let taken = patiently(true, wrong, || {
+                    let words = prompt.ask(&which, word_list(), WORDS)?;
+                    Ok(typed.take(&words)?)
+                });
+                match taken {
+                    Ok(()) => {}
+                    Err(Untyped::Bad(why)) => return Err(bad(why).into()),
+                    Err(Untyped::Not(why)) => return Err(untyped(doing, &why).into()),
+                }
             }
         }
         Ok(typed.enough().map_err(bad)?)

@@ -13,6 +13,7 @@ use terminal::show::show;
 use super::{Bounds, Told, make};
 use crate::commands::invite::terms::check_free;
 use crate::home::{Common, During};
+use crate::secrets::tell_if_weak;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -52,6 +53,7 @@ impl Issue {
             (None, Some(path)) => Passphrase::from_file(path).during(&doing)?,
             (None, None) => Passphrase::ask_new("passphrase for the bundle").during(&doing)?,
         };
+        tell_if_weak(common.json, &passphrase);
         let wish = self.bounds.wish(&self.name, InviteChoice::Bundle, &doing)?;
         let told = make(common, &self.name, &wish, &out, Some(&passphrase), &doing).await?;
         let told = Told { passphrase: drawn.map(|drawn| drawn.to_string()), ..told };
