@@ -14,6 +14,7 @@ use gateway::port::serve::ServeOptions;
 use gateway::store::folder::{GatewayFile, GatewayFolder};
 use ground::file::{self, FileError};
 use ipnet::IpNet;
+use node::commands::gateway::network;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -61,10 +62,7 @@ pub struct Network(IpNet);
 impl FromStr for Network {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let one = || text.parse::<IpAddr>().map(IpNet::from);
-        let network = text.parse().or_else(|_| one());
-        network.map(Self).map_err(|_| format!("`{text}` is neither a network, as 10.0.0.0/8, nor an address"))
+        network(text.trim()).map(Self)
     }
 }
 

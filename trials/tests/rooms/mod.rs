@@ -6,6 +6,7 @@ use crate::layout::root;
 
 mod modules;
 mod tuples;
+mod functions;
 mod names;
 mod exports;
 mod methods;

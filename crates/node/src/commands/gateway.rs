@@ -163,7 +163,7 @@ pub struct Serve {
 }
 
 /// A network, or one address.
-fn network(text: &str) -> Result<IpNet, String> {
+pub fn network(text: &str) -> Result<IpNet, String> {
     let one = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse()
         .or_else(|_| one())
