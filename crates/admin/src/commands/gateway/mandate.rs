@@ -63,7 +63,7 @@ impl From<&Mandate> for MandateTold {
 impl List {
     async fn run(self, common: &Common) -> Result<(), Failure> {
         let session = common.session("could not list the mandates").await?;
-        let mandates: Vec<MandateTold> = session.known.head.head.mandates.iter().map(MandateTold::from).collect();
+        let mandates: Vec<MandateTold> = session.head().mandates.iter().map(MandateTold::from).collect();
         show(common.json, &mandates, || {
             let row = |told: &MandateTold| {
                 let (names, hosts) = (told.names.join(" "), told.hosts.join(" "));
@@ -120,7 +120,7 @@ impl ChangeMandate {
         let (mut session, keys) = common.signing_session(&doing).await?;
         let names = if self.names.is_empty() { None } else { Some(self.names) };
         let wish = MandateWish { names, svid_ttl: self.svid_ttl, lasts: self.lasts };
-        let known = session.known.head.head.mandates.iter().find(|mandate| mandate.gateway == self.node);
+        let known = session.head().mandates.iter().find(|mandate| mandate.gateway == self.node);
         let known =
             known.ok_or_else(|| Failure::failed(&doing, "it has no mandate").hint("see: freehold mandate list"))?;
         let next = wish.apply(known, clock::now()).during(&doing)?;

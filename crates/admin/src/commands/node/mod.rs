@@ -9,8 +9,9 @@ pub mod suspend;
 use clap::{Args, Subcommand};
 use ground::clock;
 use identity::principal::NodeName;
+use identity::time::Timestamp;
 use ledger::views::NodeView;
-use operate::session::reports::Heard;
+use operate::session::reports::{Heard, Reports};
 use operate::session::{Session, maps, reports};
 use org::report::{Applied, Report};
 use org::state::Standing;
@@ -66,9 +67,8 @@ impl List {
         let doing = "could not list the nodes";
         let mut session = common.session(doing).await?;
         let nodes = operate::node::all(&mut session).await.during(doing)?;
-        let mut reports = reports::reports_known(&mut session).await.during(doing)?;
-        let with_report = |node: NodeView| Listed { report: reports.remove(&node.node_key.digest()), node };
-        let nodes: Vec<Listed> = nodes.into_iter().map(with_report).collect();
+        let reports = &mut reports::reports_known(&mut session).await.during(doing)?;
+        let nodes: Vec<Listed> = nodes.into_iter().map(|node| Listed::of(node, reports, &session)).collect();
         show(common.json, &nodes, || {
             let row = |listed: &Listed| {
                 let node = &listed.node;
@@ -83,7 +83,13 @@ impl List {
                 ]
             };
             let rows: Vec<_> = nodes.iter().map(row).collect();
-            table(&["NODE", "STATE", "MANIFEST", "LAST SEEN", "SVID UNTIL", "ENROLLED", ""], &rows)
+            let [seen, until] = match session.according_to() {
+                Some(_) => ["LAST SEEN*", "SVID UNTIL*"],
+                None => ["LAST SEEN", "SVID UNTIL"],
+            };
+            let told = table(&["NODE", "STATE", "MANIFEST", seen, until, "ENROLLED", ""], &rows);
+            let says = session.according_to().map(|gateway| format!("\n* says the gateway `{gateway}`"));
+            told + &says.unwrap_or_default()
         });
         Ok(())
     }
@@ -95,6 +101,17 @@ struct Listed {
     #[serde(flatten)]
     node: NodeView,
     report: Option<Heard>,
+    /// The gateway whose word all is that it saw: when, which SVID, what alarms it. Nothing if none answers.
+    according_to: Option<NodeName>,
+    /// Where no gateway answers: until when this home was told.
+    as_of: Option<Timestamp>,
+}
+
+impl Listed {
+    fn of(node: NodeView, reports: &mut Reports, session: &Session) -> Self {
+        let report = reports.remove(&node.node_key.digest());
+        Self { node, report, according_to: session.according_to().cloned(), as_of: session.as_of() }
+    }
 }
 
 /// Is it what was published for it?
@@ -137,7 +154,7 @@ impl Show {
         let mut session = common.session(&doing).await?;
         let node = operate::node::find(&mut session, &self.name).await.during(&doing)?;
         let mut reports = reports::reports_known(&mut session).await.during(&doing)?;
-        let listed = Listed { report: reports.remove(&node.node_key.digest()), node };
+        let listed = Listed::of(node, &mut reports, &session);
         show(common.json, &listed, || in_words(&listed));
         Ok(())
     }
@@ -177,6 +194,7 @@ fn in_words(listed: &Listed) -> String {
     let node = &listed.node;
     let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(" ") };
     let state = state(node);
+    let says = listed.according_to.as_ref().map_or_else(String::new, |gateway| format!(", says `{gateway}`"));
     let mut lines = vec![
         format!("node       {}", node.name),
         format!("id         {}", node.spiffe_id),
@@ -184,9 +202,9 @@ fn in_words(listed: &Listed) -> String {
         format!("invite     {}", node.invite.map_or("none: admitted by the signers".to_owned(), |id| id.to_string())),
         format!("assurance  {}", if node.low { "LOW: it showed a host name and an address" } else { "proven" }),
         format!("enrolled   {} by the gateway `{}`", node.enrolled_at, node.admitted_by),
-        format!("last seen  {}", or_dash(node.observed.last_seen.as_ref())),
+        format!("last seen  {}{says}", or_dash(node.observed.last_seen.as_ref())),
         format!(
-            "svid       until {}, serial {}",
+            "svid       until {}, serial {}{says}",
             or_dash(node.observed.svid_expires_at.as_ref()),
             or_dash(node.observed.svid_serial.as_ref())
         ),
@@ -206,7 +224,7 @@ fn in_words(listed: &Listed) -> String {
     }
     lines.extend(node.observed.reused.iter().map(reused));
     if let Some(alarm) = &node.observed.alarm {
-        lines.push(format!("ALARM      {alarm}"));
+        lines.push(format!("ALARM      {alarm}{says}"));
         lines.extend(evidence(&node.name, node.observed.conflict.as_ref()));
     }
     lines.join("\n")
