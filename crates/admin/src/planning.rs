@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use identity::time::Timestamp;
 use operate::publish::fleet::git::{self, GitState};
 use operate::publish::plan::Prepared;
 use operate::publish::watch::listed;
@@ -53,6 +54,8 @@ pub struct PlanTold {
     plan: manifest::diff::Plan,
     root: String,
     head: u64,
+    /// Where no gateway answers: until when this home was told.
+    as_of: Option<Timestamp>,
     schema: Option<u32>,
     held_back_by: Vec<String>,
     not_heard: Vec<String>,
@@ -68,7 +71,8 @@ pub fn as_facts(session: &Session, prepared: &Prepared) -> PlanTold {
     PlanTold {
         plan: prepared.plan.clone(),
         root: prepared.compiled.root.to_string(),
-        head: session.known.head.head.version,
+        head: session.head().version,
+        as_of: session.as_of(),
         schema: schema.map(|schema| schema.schema),
         held_back_by: schema.map(|schema| names(&schema.held_back_by)).unwrap_or_default(),
         not_heard: schema.map(|schema| names(&schema.not_heard)).unwrap_or_default(),
@@ -80,8 +84,8 @@ pub fn as_facts(session: &Session, prepared: &Prepared) -> PlanTold {
 }
 
 pub fn in_words(session: &Session, prepared: &Prepared) -> String {
-    let mut lines = vec![match session.known.head.head.fleet {
-        Some(_) => format!("against head {}:", session.known.head.head.version),
+    let mut lines = vec![match session.head().fleet {
+        Some(_) => format!("against head {}:", session.head().version),
         None => "no fleet was published yet: everything is new".to_owned(),
     }];
     lines.push(prepared.plan.to_string());

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use trials::place::{Place, binary, output, stderr, succeeded};
+use trials::place::{Place, binary, output, stderr, stdout, succeeded};
 
 #[test]
 fn two_operators_publish_at_once_and_nobody_is_accused() {
@@ -64,10 +64,38 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// A command that only looks has its keys opened when a gateway is there to ask, and not before.
+#[test]
+fn who_only_looks_types_no_passphrase_where_no_gateway_answers() {
+    let place = Place::new();
+    let (address, passphrase) = (place.address(), place.passphrase("correct horse"));
+    let founded = ["found", "harbor", "--advertise", &address, "--node", "laptop", "--passphrase-file", &passphrase];
+    succeeded(&place.freehold(&founded));
+    let home = place.path("laptop");
+    copy(&place.home().join("harbor/operator"), &home.join("harbor/operator"));
+    // Neither a terminal nor a file to read a passphrase from.
+    let told = |words: &[&str]| {
+        let mut command = Command::new(binary("freehold"));
+        command.args(words).arg("--home").arg(&home).stdin(std::process::Stdio::null());
+        output(command)
+    };
+    let gateway = place.serve();
+    let asked = told(&["node", "list"]);
+    assert_eq!(asked.status.code(), Some(2), "a gateway that answers hears a signature: {}", stderr(&asked));
+    succeeded(&told(&["node", "list", "--passphrase-file", &passphrase]));
+    drop(gateway);
+    for words in [&["node", "list"][..], &["node", "show", "laptop"], &["status"], &["audit", "--verify"]] {
+        let alone = told(words);
+        succeeded(&alone);
+        assert!(stderr(&alone).contains("no gateway answers: this is what this home knew at "), "{}", stderr(&alone));
+    }
+    assert_eq!(told(&["refresh"]).status.code(), Some(2), "whoever signs opens the key");
+}
+
 /// The operator's machine is another one than the gateway's, and the gateway is off.
 #[test]
 fn a_home_tells_what_it_knew_when_no_gateway_answers() {
-    let place = Place::founded(&[]);
+    let place = Place::founded(&["--node", "laptop"]);
     let home = place.path("laptop");
     copy(&place.home().join("harbor/operator"), &home.join("harbor/operator"));
     let gateway = place.serve();
@@ -83,12 +111,31 @@ fn a_home_tells_what_it_knew_when_no_gateway_answers() {
         let text = |node: &serde_json::Value, what: &str| node[what].as_str().unwrap().to_owned();
         nodes.as_array().unwrap().iter().map(|node| (text(node, "name"), text(node, "state"))).collect()
     };
+    let fact = |words: &[&str]| trials::place::json(&told(words));
     let while_it_answers = told(&["node", "list"]);
+    // What a gateway saw is its word, and told as that.
+    let (shown, status) = (fact(&["node", "show", "web-1"]), fact(&["status"]));
+    for told in [&shown, &status, &fact(&["node", "list"])[0]] {
+        assert_eq!((&told["according_to"], &told["as_of"]), (&"laptop".into(), &serde_json::Value::Null), "{told}");
+    }
+    let in_words = place.freehold(&["node", "list"]);
+    assert!(stdout(&in_words).lines().next().unwrap().contains("LAST SEEN*"), "{}", stdout(&in_words));
+    assert!(stdout(&in_words).ends_with("\n* says the gateway `laptop`\n"), "{}", stdout(&in_words));
+    let in_words = stdout(&place.freehold(&["node", "show", "web-1"]));
+    for line in ["last seen  ", "svid       until "] {
+        assert!(in_words.lines().any(|it| it.starts_with(line) && it.ends_with(", says `laptop`")), "{in_words}");
+    }
+    assert!(stdout(&place.freehold(&["status", "web-1"])).contains(", says `laptop`"));
     assert!(!stderr(&while_it_answers).contains("no gateway answers"), "{}", stderr(&while_it_answers));
     drop(gateway);
     let alone = told(&["node", "list"]);
     assert!(stderr(&alone).contains("no gateway answers: this is what this home knew at "), "{}", stderr(&alone));
     assert_eq!(names(&alone), names(&while_it_answers));
+    // Whoever reads JSON reads as of when.
+    let (shown, status) = (fact(&["node", "show", "web-1"]), fact(&["status"]));
+    for told in [&shown, &status, &fact(&["node", "list"])[0]] {
+        assert!(told["according_to"].is_null() && told["as_of"].is_string(), "{told}");
+    }
     for words in [&["status"][..], &["node", "show", "web-1"], &["invite", "list"], &["audit"], &["audit", "--verify"]]
     {
         succeeded(&told(words));

@@ -1,5 +1,6 @@
 //! What honest people do seldom, and to the whole: other signers, another root, a machine stopped, a gateway out of a backup.
 
+use identity::head::TrustState;
 use identity::key::{PublicKey, Sign as _};
 use trials::attack::intruder::Intruder;
 use trials::attack::thief::Thief;
@@ -57,11 +58,45 @@ impl World {
         self.sets.push(keys);
     }
 
-    /// As far as it goes: a gateway that lies may hold it up.
+    /// As far as it goes: a gateway that lies may hold it up, while it is there.
     fn rotate(&mut self) {
         let (address, domain) = (self.place().address(), self.dice.pick(["endpoint", "identity"]));
+        self.rotations.push((domain, self.version_in_use(domain)));
         self.at(&address, &["rotate", domain, "--no-wait", "--grace", "30d"]);
         self.at(&address, &["rotate", domain, "--continue", "--wait", "5s", "--grace", "30d"]);
+    }
+
+    fn version_in_use(&self, domain: &str) -> u64 {
+        let lines = Thief::of(self.place()).known().head.head.trust;
+        let in_use = lines.iter().find(|line| line.domain.word() == domain && line.state == TrustState::Active);
+        in_use.unwrap().version
+    }
+
+    /// How many rotations people began, and how many roots another one has followed.
+    pub fn rotated(&self) -> [usize; 2] {
+        let turned = self.rotations.iter().filter(|(domain, before)| self.version_in_use(domain) > *before);
+        [self.rotations.len(), turned.count()]
+    }
+
+    /// Nobody holds it up any more. Whoever does not run is left behind by name: machines of the liar's own, and the liar itself where
+    /// it was removed.
+    pub fn finish_rotations(&mut self, mended: bool) {
+        let address = self.place().address();
+        for (domain, before) in self.rotations.clone() {
+            until(&format!("`{domain}` has another root than that of version {before}"), || {
+                let state = self.read(&self.ledger());
+                let live = state.members.values().filter(|member| member.standing.is_live());
+                let runs = |name: &str| self.agents.contains_key(name) || name == "laptop" || mended && name == "vps";
+                let away = live.map(|member| &member.claim().name).filter(|name| !runs(name.as_str()));
+                let anyway: Vec<String> = away.map(|name| format!("--anyway={name}")).collect();
+                let words = ["rotate", domain, "--wait", "5s", "--grace", "30d", "--yes"];
+                let words: Vec<&str> = words.into_iter().chain(anyway.iter().map(String::as_str)).collect();
+                self.version_in_use(domain) > before || {
+                    self.at(&address, &words);
+                    self.version_in_use(domain) > before
+                }
+            });
+        }
     }
 
     fn suspend(&mut self) {

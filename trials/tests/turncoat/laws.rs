@@ -21,6 +21,8 @@ pub struct Tally {
     pub lies: usize,
     pub entries: usize,
     pub forks: usize,
+    /// Of roots: begun by people, and carried through in the end.
+    pub rotations: [usize; 2],
 }
 
 /// Places of a chain that more than one entry claims.
@@ -69,11 +71,12 @@ impl World {
         let (seed, cast, heads) = (self.seed, self.cast, state.replica.heads.len());
         eprintln!(
             "seed {seed}, {cast:?}: {lies} lies; {entries} entries of its own, {forks} forks, {heads} heads, {loose} names of its own; \
-             {:?}, {} sets of signers",
+             {:?}, {} sets of signers, {:?} rotations begun and done",
             self.deeds,
-            self.sets.len()
+            self.sets.len(),
+            self.rotated()
         );
-        Tally { lies, entries, forks }
+        Tally { lies, entries, forks, rotations: self.rotated() }
     }
 
     /// A machine's head never falls, and what it knows to be revoked stays so.

@@ -50,6 +50,8 @@ fn play_from(nth: u64) {
     // Where nobody lied, nothing was shown.
     let lied = |it: &Tally| it.lies >= LEAST && it.entries > 0 && it.forks > 0;
     assert!(tallies.iter().all(lied), "too few lies were heard: {tallies:?}");
+    let turned = |it: &Tally| it.rotations[0] == it.rotations[1];
+    assert!(tallies.iter().all(turned), "a root was not rotated: {tallies:?}");
 }
 
 fn play(seed: u64) -> Tally {
@@ -68,8 +70,9 @@ fn play(seed: u64) -> Tally {
     }
     world.fork();
     world.check();
-    let _vps = world.mend();
+    let vps = world.mend();
     world.check();
+    world.finish_rotations(vps.is_some());
     world.at_home(&["refresh"]);
     world.welcome();
     let nodes: Vec<String> = world.agents.keys().cloned().collect();

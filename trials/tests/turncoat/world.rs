@@ -83,6 +83,8 @@ pub struct World {
     pub honest: BTreeSet<PublicKey>,
     pub late: BTreeSet<PublicKey>,
     pub deeds: Vec<Deed>,
+    /// Of which root, and which version was in use before.
+    pub rotations: Vec<(&'static str, u64)>,
     /// What the liar wrote.
     pub written: BTreeSet<Digest>,
     pub baseline: Baseline,
@@ -166,6 +168,7 @@ impl World {
             honest,
             late: BTreeSet::new(),
             deeds: Vec::new(),
+            rotations: Vec::new(),
             written: BTreeSet::new(),
             baseline: Baseline { voices, vps },
             followed: BTreeMap::new(),

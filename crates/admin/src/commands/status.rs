@@ -61,7 +61,7 @@ impl ShowStatus {
         let waits_for_signatures = pending.iter().filter(|it| !it.waits_for.is_empty()).count();
         let told = Told { status, pending, waits_for_signatures };
         show(common.json, &told, || match &self.node {
-            Some(_) => told.status.survival.iter().map(one).collect::<Vec<_>>().join("\n"),
+            Some(_) => told.status.survival.iter().map(|it| one(it, &told.status)).collect::<Vec<_>>().join("\n"),
             None => in_words(&told),
         });
         Ok(())
@@ -148,7 +148,9 @@ fn in_words(told: &Told) -> String {
         |it: &Lasting| vec![it.node.to_string(), it.left.roughly(), it.until.to_string(), it.limit.word().to_owned()];
     let rows: Vec<_> = status.survival.iter().map(row).collect();
     if !rows.is_empty() {
-        lines.push(format!("\nwithout any gateway:\n{}", table(&["NODE", "LASTS", "UNTIL", "LIMITED BY"], &rows)));
+        let word = by_word_of(status).map_or_else(String::new, |gateway| format!(" (when SVIDs end: says {gateway})"));
+        lines
+            .push(format!("\nwithout any gateway{word}:\n{}", table(&["NODE", "LASTS", "UNTIL", "LIMITED BY"], &rows)));
     }
     lines.join("\n")
 }
@@ -162,12 +164,17 @@ fn trusted(it: &TrustView) -> String {
     format!("trust     {} {}: {}{used}", it.domain, it.version, it.state)
 }
 
-fn one(it: &Lasting) -> String {
+fn by_word_of(status: &OrgStatus) -> Option<String> {
+    status.according_to.as_ref().map(|gateway| format!("`{gateway}`"))
+}
+
+fn one(it: &Lasting, status: &OrgStatus) -> String {
+    let says = by_word_of(status).map_or_else(String::new, |gateway| format!(", says {gateway}"));
     [
         format!("node      {}", it.node),
         format!("lasts     {} without any gateway, until {}", it.left.roughly(), it.until),
         format!("limited   by {}", it.limit.word()),
-        format!("svid      until {}", or_dash(it.svid_until.as_ref())),
+        format!("svid      until {}{says}", or_dash(it.svid_until.as_ref())),
         format!("shouts    from {} on, unless the head is renewed", it.shouts_from),
         format!(
             "returns   by its node key until {}; later an operator must say so",

@@ -202,11 +202,6 @@ impl Common {
         Ok((known.org(), opened))
     }
 
-    /// A gateway is asked with keys alone; whoever has none yet is asked for the passphrase once.
-    fn given_or_opened(&self, given: Option<&SignerKeys>, org: &OrgName, doing: &str) -> Result<SignerKeys, Failure> {
-        given.cloned().map_or_else(|| self.keys(org, doing), Ok)
-    }
-
     fn operator(&self, org: &OrgName, doing: &str) -> Result<(OperatorFolder, Known), Failure> {
         self.check_may_sign(doing)?;
         let folder = OperatorFolder::at(&self.home(), org);
@@ -338,8 +333,8 @@ impl Common {
                 Some(address) => vec![address.clone()],
                 None => self.everywhere(org, doing)?,
             };
-            let keys = self.given_or_opened(keys, org, doing)?;
-            return self.remote(org, &keys, addresses.into_iter().map(GatewayAddress::from).collect(), doing).await;
+            let desk = self.reach(org, addresses.into_iter().map(GatewayAddress::from).collect(), doing).await?;
+            return self.with_keys(desk, keys, org, doing);
         }
         if let Some(desk) = self.elsewhere(org, keys, &gateway, doing, own).await? {
             return Ok(desk);
@@ -348,7 +343,6 @@ impl Common {
             .hint("wait for it, or stop it");
         // Another command may hold the folder for a moment; a gateway holds it for long, and says where it listens.
         let until = Instant::now() + PATIENCE;
-        let mut at_hand = keys.cloned();
         loop {
             match Gateway::open(&gateway) {
                 Ok(open) => return Ok(AnyDesk::Local(Box::new(open))),
@@ -366,9 +360,8 @@ impl Common {
                 let dial = Some(serving.dial());
                 let door =
                     about.addresses.into_iter().take(1).map(|address| GatewayAddress { address, dial }).collect();
-                let keys = self.given_or_opened(at_hand.as_ref(), org, doing)?;
-                match self.remote(org, at_hand.insert(keys), door, doing).await {
-                    Ok(desk) => return Ok(desk),
+                match self.reach(org, door, doing).await {
+                    Ok(desk) => return self.with_keys(desk, keys, org, doing),
                     // The file may be a killed gateway's, and the lock another command's.
                     Err(why) if why.exit == Exit::Failed => last = why,
                     Err(why) => return Err(why),
@@ -410,8 +403,6 @@ impl Common {
         if doors.is_empty() || own {
             return Ok(None);
         }
-        // Asked for once, whichever of them answers.
-        let keys = self.given_or_opened(keys, org, doing)?;
         let serving = local.serving().during(doing)?;
         if let Some(serving) = serving.filter(|_| head.active_mandate(&about.node, now).is_some()) {
             let dial = Some(serving.dial());
@@ -421,8 +412,8 @@ impl Common {
         }
         let mut told: Option<Failure> = None;
         for door in doors {
-            match self.remote(org, &keys, vec![door], doing).await {
-                Ok(desk) => return Ok(Some(desk)),
+            match self.reach(org, vec![door], doing).await {
+                Ok(desk) => return self.with_keys(desk, keys, org, doing).map(Some),
                 // A clear no says more than the silence of another.
                 Err(_) if told.as_ref().is_some_and(|told| told.exit == Exit::Refused) => {}
                 Err(why) => told = Some(why),
@@ -443,11 +434,28 @@ impl Common {
         doors: Vec<GatewayAddress>,
         doing: &str,
     ) -> Result<AnyDesk, Failure> {
+        let desk = self.reach(org, doors, doing).await?;
+        Ok(AnyDesk::Remote(Box::new(desk.with_keys(keys.at_hand()))))
+    }
+
+    /// Nobody types a passphrase for a gateway that does not answer.
+    fn with_keys(
+        &self,
+        desk: RemoteDesk,
+        given: Option<&SignerKeys>,
+        org: &OrgName,
+        doing: &str,
+    ) -> Result<AnyDesk, Failure> {
+        let keys = given.cloned().map_or_else(|| self.keys(org, doing), Ok)?;
+        Ok(AnyDesk::Remote(Box::new(desk.with_keys(keys.at_hand()))))
+    }
+
+    /// A gateway that answers, and is believed.
+    async fn reach(&self, org: &OrgName, doors: Vec<GatewayAddress>, doing: &str) -> Result<RemoteDesk, Failure> {
         let folder = OperatorFolder::at(&self.home(), org);
         let (known, memory) = (folder.known().during(doing)?, folder.memory().during(doing)?);
-        let at_hand = keys.at_hand();
         let roots = folder.endpoint_roots(&known);
-        let desk = Box::pin(RemoteDesk::connect(doors, roots, known.clone(), memory.tip, at_hand)).await;
+        let desk = Box::pin(RemoteDesk::connect(doors, roots, known.clone(), memory.tip)).await;
         if let Err(CallError::Knowledge { source, .. }) = &desk
             && let Some(noticed) = known.heed(source, clock::now())
         {
@@ -455,7 +463,7 @@ impl Common {
             let locked = folder.lock_files().during(doing)?;
             folder.keep_known(noticed, &locked).during(doing)?;
         }
-        let desk = desk.map_err(|why| {
+        desk.map_err(|why| {
             if let CallError::Knowledge { source: BadKnowledge::Head(_), .. } = &why {
                 return Failure::new(doing, &why).exit(Exit::Refused).hint(BEHIND);
             }
@@ -466,8 +474,7 @@ impl Common {
             }
             Failure::new(doing, &why)
                 .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
-        })?;
-        Ok(AnyDesk::Remote(Box::new(desk)))
+        })
     }
 }
 

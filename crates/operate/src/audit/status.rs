@@ -29,6 +29,10 @@ pub struct OrgStatus {
     pub org: OrgName,
     pub org_id: OrgId,
     pub at: Timestamp,
+    /// Where no gateway answers: until when this home was told.
+    pub as_of: Option<Timestamp>,
+    /// The gateway whose word it is when somebody was last seen, and until when SVIDs last.
+    pub according_to: Option<NodeName>,
     pub head: HeadView,
     pub gateways: Vec<GatewayView>,
     /// How many nodes are in each state.
@@ -134,7 +138,7 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
     // Without a gateway nobody knows who waits, nor who has which SVID.
     let alone = session.is_alone();
     let waiting = if alone { 0 } else { waiting::all(session).await?.0.len() };
-    let head = session.known.head.head.clone();
+    let head = session.head().clone();
     let live: Vec<&NodeView> = nodes.iter().filter(|node| node.state != Standing::Revoked).collect();
     let shown = live.iter().filter(|node| !alone && only.is_none_or(|name| node.name == *name));
     let mut survival: Vec<Lasting> = shown.map(|node| Lasting::of(node, &head, &gateways, now)).collect();
@@ -159,17 +163,20 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
         heads_left.iter().map(LeftView::in_words).collect(),
         beside::left_behind(session, &nodes),
     ];
-    let quorum = &session.known.signers.quorum;
+    let signers = session.signers();
+    let quorum = &signers.quorum;
     Ok(OrgStatus {
         org: session.known.founding.record.name.clone(),
         org_id: session.known.org(),
         at: now,
+        as_of: session.as_of(),
+        according_to: session.according_to().cloned(),
         head: HeadView {
             version: head.version,
             issued_at: head.issued_at,
             fresh_until: head.fresh_until,
             fresh: head.is_fresh(now),
-            signer_set: session.known.signers.version,
+            signer_set: signers.version,
             threshold: quorum.threshold(),
             signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
         },
@@ -202,12 +209,12 @@ async fn gateway_views(session: &mut Session, nodes: &[NodeView], now: Timestamp
         svid_ttl: mandate.svid_ttl,
         addresses: mandate.addresses.clone(),
     };
-    Ok(session.known.head.head.mandates.iter().map(view).collect())
+    Ok(session.head().mandates.iter().map(view).collect())
 }
 
 /// What a person should look at.
 fn troubles(session: &Session, live: &[&NodeView], gateways: &[GatewayView], now: Timestamp) -> Vec<String> {
-    let head = &session.known.head.head;
+    let head = session.head();
     let mut alarms = Vec::new();
     if !head.is_fresh(now) {
         alarms.push(format!("head {} is no longer fresh since {}: freehold refresh", head.version, head.fresh_until));
@@ -223,7 +230,8 @@ fn troubles(session: &Session, live: &[&NodeView], gateways: &[GatewayView], now
     let over = gateways.iter().filter(|gateway| !gateway.active);
     alarms.extend(over.map(|gateway| format!("the mandate of `{}` is not in force: freehold refresh", gateway.name)));
     alarms.extend(gateways.iter().filter_map(|gateway| {
-        let since = gateway.last_seen.map_or_else(String::new, |at| format!(", and was last seen at {at}"));
+        let says = session.according_to().map_or_else(String::new, |asked| format!(", says `{asked}`"));
+        let since = gateway.last_seen.map_or_else(String::new, |at| format!(", and was last seen at {at}{says}"));
         Some(format!("the gateway `{}` is DOWN{since}: {}", gateway.name, gateway.silent.as_ref()?))
     }));
     for gateway in gateways.iter().filter(|gateway| gateway.active) {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use identity::head::Head;
 use identity::principal::glob::NameGlob;
-use identity::principal::{Name, NodeName, Principal, PrincipalKind};
+use identity::principal::{Name, NodeName, OrgName, Principal, PrincipalKind};
 use identity::time::Seconds;
 use manifest::fleet::Fleet;
 use org::invite::code::InviteCode;
 use org::invite::{Approval, Invite, Uses};
 use org::state::Standing;
-use wire::known::Known;
 
 use crate::invite::kinds::InviteTerms;
 use crate::invite::line::{self, Kit, Start};
@@ -73,9 +73,9 @@ impl NewUser {
     }
 
     /// A revoked name never returns.
-    pub fn check_name(&self, known: &Known) -> Result<(), BadUser> {
-        let principal = Principal::user(&known.founding.record.name, &self.name);
-        let revoked = known.head.head.revocations.principals.contains(&principal);
+    pub fn check_name(&self, org: &OrgName, head: &Head) -> Result<(), BadUser> {
+        let principal = Principal::user(org, &self.name);
+        let revoked = head.revocations.principals.contains(&principal);
         if revoked { Err(BadUser::Revoked(principal)) } else { Ok(()) }
     }
 

@@ -227,7 +227,7 @@ pub async fn approve(session: &mut Session, keys: &SignerKeys, one: &WaitingClai
 
 /// One signer's no to a claim or to a waiver, which could let somebody in until then. It stands.
 pub async fn deny(session: &mut Session, keys: &SignerKeys, about: Digest, ends: Timestamp) -> Result<()> {
-    let span = |session: &Session| session.known.head.head.fresh_until.since(session.known.head.head.issued_at);
+    let span = |session: &Session| session.head().fresh_until.since(session.head().issued_at);
     session.say(keys, |session, _| session.seal(&Decision::no(about, ends, span(session)))).await?;
     Ok(())
 }

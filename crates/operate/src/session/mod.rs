@@ -21,6 +21,7 @@ use identity::envelope::{Envelope, Payload};
 use identity::head::{Head, TrustLine};
 use identity::id::Digest;
 use identity::members::{Leaf, MembersMap};
+use identity::principal::NodeName;
 use identity::signers::SignerSet;
 use identity::time::Timestamp;
 use org::ledger::heads::HeadRecord;
@@ -80,6 +81,16 @@ impl Session {
     /// The ledger of whoever answers can be had.
     pub fn brings(&self) -> bool {
         self.desk.brings()
+    }
+
+    /// The gateway whose word all is that no signature shows: who was seen when, and what it issued.
+    pub fn according_to(&self) -> Option<&NodeName> {
+        (!self.is_alone()).then_some(&self.survey.gateway)
+    }
+
+    /// Until when this home's own copy was brought up to date, where nobody brings what came since.
+    pub fn as_of(&self) -> Option<Timestamp> {
+        self.memory.pulled_at.filter(|_| !self.brings())
     }
 
     /// A gateway serves: machines learn from it what is decided.

@@ -173,6 +173,13 @@ impl Peer {
         }
     }
 
+    /// May it provide what is placed on its name, and speak for the users there? Whoever proved nothing may not before the
+    /// operators' map lists it, and their tool places nothing there.
+    pub fn may_carry(&self) -> bool {
+        let is_low = self.evidence.as_ref().is_some_and(|evidence| evidence.claim.is_low());
+        self.is_meant() && (self.member == Member::Listed || !is_low)
+    }
+
     pub const fn principal(&self) -> &Principal {
         &self.is.principal
     }

@@ -9,13 +9,14 @@ use identity::head::Head;
 use identity::id::{Correlation, Digest, Serial};
 use identity::key::Sign as _;
 use identity::members::{Leaf, Listing, MembersMap, node_key as place_of};
-use identity::principal::{OrgName, Principal};
+use identity::principal::{OrgName, Principal, PrincipalKind};
 use identity::signers::SignerSet;
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::{ProvenSvid, Side, Standard};
 
 use crate::invite::admission::{Claim, ClaimAuthority};
 use crate::invite::approve::{Decision, Verdict};
+use crate::invite::{Approval, InviteKind};
 use crate::ledger::counts::NotCounted;
 use crate::ledger::entry::{Action, SignedEntry, Stamp, Under};
 use crate::ledger::evidence::BadEvidence;
@@ -104,13 +105,18 @@ impl Harbor {
 
     /// An SVID for the name, by the issuing key of the gateway that was taken over, bound by this node key.
     fn meet(&self, name: &str, key: &str, presented: &Presented) -> Result<Peer, NotAPeer> {
-        let (who, org) = (Principal::node(&self.name, &node(name)), self.org.founding.id);
+        self.meet_as(&Principal::node(&self.name, &node(name)), (name, key), presented)
+    }
+
+    /// The same for whoever is said to be at home on the machine of that name.
+    fn meet_as(&self, who: &Principal, (name, key): (&str, &str), presented: &Presented) -> Result<Peer, NotAPeer> {
+        let org = self.org.founding.id;
         let (svid_key, validity) = (machine("svid"), Validity::from_now(NOW, Seconds::HOUR));
         let (id, not_after) = (key_id(svid_key.public()).unwrap(), validity.not_after);
-        let terms = BindingTerms { org, principal: &who, node: &node(name), svid_key: id, not_after };
+        let terms = BindingTerms { org, principal: who, node: &node(name), svid_key: id, not_after };
         let binding = terms.sign(machine(key).as_ref()).unwrap();
         let request = read_request(&make_request(svid_key.as_ref()).unwrap()).unwrap();
-        let svid = self.issuer.issue_svid(&who, &request, &binding, Serial([3; 16]), validity).unwrap();
+        let svid = self.issuer.issue_svid(who, &request, &binding, Serial([3; 16]), validity).unwrap();
         let chain = [svid, self.issuer.certificate().clone()];
         let roots = Roots::<Identity>::from_certificates(vec![self.root.certificate().clone()]);
         let standard = Standard { org, name: &self.name, roots: &roots, head: &self.head };
@@ -144,16 +150,18 @@ impl Harbor {
     /// An entry of the gateway that was taken over.
     fn admission(&self, claim: &Claim, by: &[&str], invite: Option<Envelope>, approval: Option<Envelope>) -> Envelope {
         let claim = self.org.seal(claim, by).signed(machine("k9").as_ref()).unwrap();
-        let (under, when) =
-            (Under { version: 1, digest: Digest([0; 32]) }, Stamp { at: NOW, correlation: Correlation([0; 8]) });
         let action = Action::NodeAdmit { claim, invite, approval };
-        SignedEntry::write(self.org.founding.id, None, &ed("g1"), under, when, action).unwrap().envelope
+        SignedEntry::write(self.org.founding.id, None, &ed("g1"), SAID.0, SAID.1, action).unwrap().envelope
     }
 
     fn admitted(&self, name: &str, names: &str, by: &str) -> Envelope {
         self.admission(&invited(name), &["i"], Some(self.invite(names, by)), None)
     }
 }
+
+/// What an entry says of itself, and no rule reads.
+const SAID: (Under, Stamp) =
+    (Under { version: 1, digest: Digest([0; 32]) }, Stamp { at: NOW, correlation: Correlation([0; 8]) });
 
 /// Until this day the invite is good.
 const END: u64 = 3;
@@ -291,16 +299,82 @@ fn a_yes_that_nobody_signed_makes_no_machine_one_of_a_class() {
     assert!(!harbor.meet("web-7", "k9", &harbor.shown("web-7", Some(admission))).unwrap().is_meant());
 }
 
+/// Without a gateway's voice there is no admission, whoever signs the claim and whatever mandate is made up.
+#[test]
+fn an_issuing_key_and_replaced_signers_without_a_voice_speak_for_nobody() {
+    let mut harbor = Harbor::new();
+    harbor.replace_signer();
+    let claim = Claim { until: Some(day(2)), ..world::claim("k9", "payroll", ClaimAuthority::Signers) };
+    let claim = harbor.org.seal(&claim, &["ann"]).signed(machine("k9").as_ref()).unwrap();
+    let action = Action::NodeAdmit { claim, invite: None, approval: None };
+    let made_up = SignedEntry::write(harbor.org.founding.id, None, &ed("g9"), SAID.0, SAID.1, action).unwrap().envelope;
+    let found = harbor.meet("payroll", "k9", &harbor.shown("payroll", Some(made_up.clone()))).map(drop);
+    assert_eq!(found, Err(NotMember::NoMandate.into()));
+    assert_eq!(
+        harbor.meet("payroll", "k9", &harbor.shown("payroll", None)).map(drop),
+        Err(NotMember::NoAdmission.into())
+    );
+    assert!(harbor.meet("alpha", "k9", &harbor.shown("alpha", Some(made_up.clone()))).is_err(), "a listed name");
+    // The head that mandates the voice is one of theirs.
+    let mut thief = Harbor::new();
+    thief.head.version = 9;
+    thief.head.mandates.push(world::mandate("g9", "g9"));
+    let found = harbor.meet("payroll", "k9", &thief.shown("payroll", Some(made_up))).map(drop);
+    assert!(matches!(found, Err(NotAPeer::TooOld { .. } | NotAPeer::FromLater { .. })), "{found:?}");
+}
+
+/// Whoever has both needs no gateway for an SVID of that machine, nor of whoever the fleet places there.
+#[test]
+fn an_issuing_key_and_a_stolen_node_key_speak_for_that_machine_until_it_is_revoked_and_for_no_other() {
+    let mut harbor = Harbor::new();
+    harbor.head.mandates[0].kinds.insert(PrincipalKind::User);
+    let user = Principal::user(&harbor.name, &"ann".parse().unwrap());
+    harbor.meet("alpha", "k3", &harbor.shown("alpha", None)).unwrap();
+    let peer = harbor.meet_as(&user, ("alpha", "k3"), &harbor.shown("alpha", None)).unwrap();
+    assert_eq!((peer.principal(), peer.node()), (&user, &node("alpha")), "the access table asks for both");
+    for name in ["beta", "web-7"] {
+        for who in [Principal::node(&harbor.name, &node(name)), user.clone()] {
+            let found = harbor.meet_as(&who, (name, "k3"), &harbor.shown(name, None)).map(drop).unwrap_err();
+            let not_its =
+                matches!(&found, NotAPeer::NotMember(NotMember::NameOfAnother { .. } | NotMember::NoAdmission));
+            assert!(not_its, "{who} on {name}: {found:?}");
+        }
+    }
+    harbor.publish(|head| head.revocations.node_keys.extend([world::key("k3")]));
+    assert!(matches!(harbor.meet("alpha", "k3", &harbor.shown("alpha", None)), Err(NotAPeer::Svid(_))));
+}
+
+/// A gateway that was taken over needs no secret for a pattern, and perhaps one signer's yes.
+#[test]
+fn who_proved_nothing_provides_nothing_and_speaks_for_no_user_whoever_says_yes() {
+    let harbor = Harbor::new();
+    let own = |authority| world::claim("k9", "web-7", authority);
+    for (kind, claim) in [
+        (InviteKind::Pattern, own(ClaimAuthority::Pattern)),
+        (InviteKind::Token, own(ClaimAuthority::Invite(super::world::invite_id("i")))),
+    ] {
+        let mut body = world::invite("i", &["web-*"], &[("g1", 1)], END);
+        let key = body.key.filter(|_| kind.is_proven());
+        (body.kind, body.key, body.approval) = (kind, key, Approval::Human);
+        let hands: &[&str] = if kind.is_proven() { &["i"] } else { &[] };
+        let about = harbor.org.seal(&claim, hands).digest();
+        let yes = Decision { about, verdict: Verdict::Approve, until: Some(NOW + Seconds::DAY) };
+        let (invite, yes) = (harbor.org.seal(&body, &["ann"]), harbor.org.seal(&yes, &["ann"]));
+        let papers = harbor.shown("web-7", Some(harbor.admission(&claim, hands, Some(invite), Some(yes))));
+        let peer = harbor.meet("web-7", "k9", &papers).unwrap();
+        assert_eq!((peer.is_meant(), peer.may_carry()), (true, kind.is_proven()), "{kind}");
+    }
+    assert!(harbor.meet("alpha", "k3", &harbor.shown("alpha", None)).unwrap().may_carry());
+}
+
 /// Nobody but its own voice writes into a chain, and nothing but an admission lets anybody in.
 #[test]
 fn an_admission_is_an_entry_that_a_mandated_voice_signed() {
     let harbor = Harbor::new();
     let claim = harbor.org.seal(&invited("web-7"), &["i"]).signed(machine("k9").as_ref()).unwrap();
     let action = Action::NodeAdmit { claim, invite: Some(harbor.invite("*", "ann")), approval: None };
-    let (under, when) =
-        (Under { version: 1, digest: Digest([0; 32]) }, Stamp { at: NOW, correlation: Correlation([0; 8]) });
     let write = |by: &str, action: Action| {
-        SignedEntry::write(harbor.org.founding.id, None, &ed(by), under, when, action).unwrap()
+        SignedEntry::write(harbor.org.founding.id, None, &ed(by), SAID.0, SAID.1, action).unwrap()
     };
     let meets = |envelope: Envelope| harbor.meet("web-7", "k9", &harbor.shown("web-7", Some(envelope))).map(drop);
     assert_eq!(meets(write("g1", action.clone()).envelope), Ok(()));

@@ -37,7 +37,9 @@ impl AccessPolicy {
     }
 
     pub(crate) fn check_allowed(&self, peer: &Peer, service: &Name) -> Result<(), Denied> {
-        let permits = self.tables.permits(service, peer.principal(), peer.node(), peer.is_meant());
+        let is_node = peer.principal().node_name().is_some();
+        let meant = if is_node { peer.is_meant() } else { peer.may_carry() };
+        let permits = self.tables.permits(service, peer.principal(), peer.node(), meant);
         if permits { Ok(()) } else { Err(Denied::NotAllowed) }
     }
 }

@@ -315,8 +315,8 @@ impl Connector {
         if *peer.principal() != Principal::node(&self.state.org, &key.node) {
             return Err(NotReached::AnotherNode { found: peer.principal().clone(), wanted: key.node.clone() });
         }
-        // Whom the operators wrote down is called, not whoever came under that name by an invite for any.
-        if !peer.is_meant() {
+        // Whom the operators wrote down is called, not whoever came under that name by an invite for any, or on its word.
+        if !peer.may_carry() {
             return Err(NotReached::NotMeant);
         }
         let chain = self.state.svids.chain_of(&key.who).unwrap_or_default();

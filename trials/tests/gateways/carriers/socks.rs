@@ -56,7 +56,7 @@ fn the_line_goes_by_a_socks5_proxy() {
     assert_eq!(place.state_of("web-1").as_deref(), Some("member"));
     drop(proxy);
     let line = text(&place.invite(&["--name", "web-2"]), "line");
-    ended(&paste(&place, "web-2", &line), 1, "no gateway gave the script");
+    ended(&paste(&place, "web-2", &line), 1, "freehold: no script\n");
 }
 
 #[test]

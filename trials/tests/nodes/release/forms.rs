@@ -17,8 +17,8 @@ fn released() -> (Place, Running) {
     (place, gateway)
 }
 
-/// Stands in the place of the script: tells what it was given.
-const TELLS: &str = "#!/bin/sh\necho \"told: $*\"\ncat\n";
+/// Stands in the place of the script: tells what it was given. As that one, it ends without a newline.
+const TELLS: &str = "#!/bin/sh\necho \"told: $*\"\ncat";
 
 /// A gateway whose script is another one, under the hash of that one: only what runs the line is of interest.
 fn line_for(place: &Place, script: &str) -> String {
@@ -41,8 +41,8 @@ fn only(place: &Place, name: &str, programs: &[&str]) -> String {
     std::fs::create_dir_all(&folder).unwrap();
     for program in programs {
         let found = output({
-            let mut which = Command::new("sh");
-            which.args(["-c", &format!("command -v {program}")]);
+            let mut which = Command::new("which");
+            which.arg(program);
             which
         });
         succeeded(&found);
@@ -51,7 +51,15 @@ fn only(place: &Place, name: &str, programs: &[&str]) -> String {
     folder.to_string_lossy().into_owned()
 }
 
-const BASE: [&str; 7] = ["sh", "mktemp", "rm", "grep", "cat", "env", "dd"];
+const BASE: [&str; 8] = ["sh", "mktemp", "rm", "grep", "cat", "env", "dd", "printf"];
+
+/// Into which a line is pasted.
+const SHELLS: [&[&str]; 8] =
+    [&["dash"], &["bash"], &["zsh", "-f"], &["ksh"], &["busybox", "ash"], &["mksh"], &["posh"], &["yash"]];
+
+/// What a line says that got nothing, and one that got something else.
+const SILENCE: &str = "freehold: no script\n";
+const FAKE: &str = "freehold: no script but a fake, not run\n";
 
 #[test]
 fn the_line_runs_in_every_shell_with_either_download_and_each_hash_tool() {
@@ -59,8 +67,7 @@ fn the_line_runs_in_every_shell_with_either_download_and_each_hash_tool() {
     let line = line_for(&place, TELLS);
     let temporary = place.path("tmp");
     std::fs::create_dir_all(&temporary).unwrap();
-    let shells: [&[&str]; 5] = [&["dash"], &["bash"], &["zsh", "-f"], &["ksh"], &["busybox", "ash"]];
-    for shell in shells {
+    for shell in SHELLS {
         for (n, tools) in [["curl", "sha256sum"], ["wget", "sha256sum"], ["wget", "openssl"]].iter().enumerate() {
             let path = only(&place, &format!("bin-{}-{n}", shell[0]), &[&BASE[..], &tools[..], &shell[..1]].concat());
             let mut command = Command::new(shell[0]);
@@ -81,12 +88,16 @@ fn another_script_than_the_line_names_is_not_run() {
     let line = line_for(&place, TELLS);
     let digest = Digest::of(TELLS.as_bytes()).to_string();
     std::fs::write(place.org().join("gateway/files").join(&digest), "#!/bin/sh\ntouch ran; echo harm\n").unwrap();
-    for shell in ["dash", "bash", "zsh"] {
-        let mut command = Command::new(shell);
-        command.args(["-c", &line]);
+    let temporary = place.path("tmp");
+    std::fs::create_dir_all(&temporary).unwrap();
+    for shell in SHELLS {
+        let mut command = Command::new(shell[0]);
+        // What the machine's own environment calls alike changes nothing.
+        command.args(&shell[1..]).args(["-c", &line]).env("s", "of the machine").env("TMPDIR", &temporary);
         let told = output(command);
-        ended(&told, 1, "no gateway gave the script");
-        assert!(!stdout(&told).contains("harm"));
+        ended(&told, 3, FAKE);
+        assert_eq!(stdout(&told), "", "{shell:?}");
+        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{shell:?}: something stays behind");
     }
 }
 
@@ -95,22 +106,31 @@ fn a_line_that_nobody_answers_accuses_nobody() {
     let (place, gateway) = released();
     let line = line_for(&place, TELLS);
     assert_eq!(gateway.stop(), Some(0));
-    let mut command = Command::new("dash");
-    command.args(["-c", &line]);
-    ended(&output(command), 1, "no gateway gave the script");
+    for shell in SHELLS {
+        let mut command = Command::new(shell[0]);
+        command.args(&shell[1..]).args(["-c", &line]).env("s", "of the machine");
+        ended(&output(command), 1, SILENCE);
+    }
 }
 
 /// A line, or the script that it fetches first, with these servers in the place of the gateway and one fetcher. It may
 /// write 200 KB into a file.
 fn ask(place: &Place, script: &str, shelves: &[&Shelf], fetcher: &str) -> Output {
+    ask_in(place, script, shelves, fetcher, &["dash"])
+}
+
+fn ask_in(place: &Place, script: &str, shelves: &[&Shelf], fetcher: &str, shell: &[&str]) -> Output {
     let hosts = shelves.iter().map(|shelf| shelf.url().trim_start_matches("https://").to_owned()).collect::<Vec<_>>();
     let (line, first) = (format!("_f {}", place.address()), format!("for u in 'https://{}'", place.address()));
     assert!(script.contains(&line) || script.contains(&first), "{script}");
     let script = script.replace(&line, &format!("_f {}", hosts.join("||_f ")));
     let script = script.replace(&first, &format!("for u in 'https://{}'", hosts.join("' 'https://")));
-    let path = only(place, &format!("asks-by-{fetcher}"), &[&BASE[..], &[fetcher, "sha256sum", "dash"]].concat());
-    let mut command = Command::new("dash");
-    command.args(["-c", &format!("ulimit -f 400; {script}")]).env("PATH", path).stdin(Stdio::null());
+    let programs = [&BASE[..], &[fetcher, "sha256sum", shell[0]]].concat();
+    let path = only(place, &format!("asks-by-{fetcher}-{}", shell[0]), &programs);
+    let mut command = Command::new(shell[0]);
+    // posh has no such word.
+    let bounded = if shell[0] == "posh" { script } else { format!("ulimit -f 400; {script}") };
+    command.args(&shell[1..]).args(["-c", &bounded]).env("PATH", path).env("s", "of the machine").stdin(Stdio::null());
     output(command)
 }
 
@@ -121,14 +141,48 @@ fn a_script_without_an_end_is_ended_and_the_next_gateway_is_asked() {
     for fetcher in ["curl", "wget"] {
         let [bad, good] = [(); 2].map(|()| Shelf::serve(&Credential::make()));
         // wget goes on by itself where it was cut.
-        let cut = (fetcher == "curl").then_some(Way::CutAfter(9));
-        for way in [Way::Endless, Way::Instead(b"exit 0\n".into()), Way::Nowhere].into_iter().chain(cut) {
+        let cut = (fetcher == "curl").then_some((Way::CutAfter(9), 1, SILENCE));
+        let ways = [(Way::Endless, 3, FAKE), (Way::Instead(b"exit 0\n".into()), 3, FAKE), (Way::Nowhere, 1, SILENCE)];
+        for (way, exit, why) in ways.into_iter().chain(cut) {
             bad.put(TELLS.as_bytes(), way.clone());
             good.put(TELLS.as_bytes(), Way::Nowhere);
-            ended(&ask(&place, &line, &[&bad, &good], fetcher), 1, "no gateway gave the script");
+            ended(&ask(&place, &line, &[&bad], fetcher), exit, why);
             good.put(TELLS.as_bytes(), Way::AsItIs);
-            let told = ask(&place, &line, &[&bad, &good], fetcher);
+            let told = ask(&place, &several(&line), &[&bad, &good], fetcher);
             assert!(stdout(&told).starts_with("told:"), "{fetcher} {way:?}: {}", stderr(&told));
+        }
+    }
+}
+
+/// A line for one gateway is a little shorter than one for several.
+fn several(line: &str) -> String {
+    let several = line.replacen("(h=", "(s= h=", 1).replacen("||echo @)", "||echo \"@$s\")", 1);
+    assert_eq!(several.len(), line.len() + 7, "{line}");
+    several
+}
+
+#[test]
+fn in_every_shell_a_later_silence_hides_no_fake_and_a_later_gateway_that_gives_the_script_wins() {
+    let (place, _gateway) = released();
+    let line = several(&line_for(&place, TELLS));
+    let [bad, good] = [(); 2].map(|()| Shelf::serve(&Credential::make()));
+    for shell in SHELLS {
+        // A fake may end with the very mark of a download that failed: then it is as good as none, and not run either.
+        let fakes: [(&[u8], _, _); 3] =
+            [(b"echo harm @ here\n", 3, FAKE), (b"echo harm\\c\0\n", 3, FAKE), (b"echo harm @\n", 1, SILENCE)];
+        for (fake, exit, why) in fakes {
+            bad.put(TELLS.as_bytes(), Way::Instead(fake.to_vec()));
+            for silence in [Way::Nowhere, Way::CutAfter(9)] {
+                good.put(TELLS.as_bytes(), silence);
+                for shelves in [[&bad, &good], [&good, &bad]] {
+                    let told = ask_in(&place, &line, &shelves, "curl", shell);
+                    ended(&told, exit, why);
+                    assert_eq!(stdout(&told), "", "{shell:?}");
+                }
+            }
+            good.put(TELLS.as_bytes(), Way::AsItIs);
+            let told = ask_in(&place, &line, &[&bad, &good], "curl", shell);
+            assert!(stdout(&told).starts_with("told:"), "{shell:?}: {}", stderr(&told));
         }
     }
 }
@@ -163,7 +217,7 @@ fn the_second_script_is_bounded_too_and_whoever_gave_another_is_told_from_who_ga
 #[test]
 fn no_list_of_processes_shows_the_code() {
     let (place, _gateway) = released();
-    let waits = "#!/bin/sh\necho ready\nread code\nread more\n";
+    let waits = "#!/bin/sh\necho ready\nread code\nread more";
     let (line, shown) = (line_for(&place, waits), place.path("shown"));
     // Pasted, not an argument: the shell reads it.
     for shell in ["dash", "bash", "zsh", "ksh"] {
@@ -174,7 +228,7 @@ fn no_list_of_processes_shows_the_code() {
         command.arg(shell).stdin(Stdio::from(std::fs::File::open(&script).unwrap()));
         let _ = output(command);
         let traced = std::fs::read_to_string(&shown).unwrap();
-        assert!(traced.contains("mktemp"), "{shell}: {traced}");
+        assert!(traced.contains("\"sh\", \"-c\", "), "{shell}: {traced}");
         let secret = line.split(";echo ").nth(1).unwrap().split('|').next().unwrap();
         assert!(secret.len() >= 48 && !traced.contains(secret), "{shell} shows the code: {traced}");
     }
@@ -282,6 +336,6 @@ fn a_node_that_is_replaced_gets_the_same_kind_of_line() {
     place.joined("web-1");
     let told = place.facts(&["node", "replace", "web-1", "--yes"]);
     let line = text(&told, "line");
-    assert!(line.starts_with('(') && line.ends_with("|sh \"$f\" --name web-1)"), "{line}");
+    assert!(line.starts_with('(') && line.ends_with("|sh -c \"$s\" - --name web-1)"), "{line}");
     assert!(first_script(&place, &line).contains("\nsh join.sh --gateway "), "{line}");
 }

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use ground::clock;
-use ledger::views::NodeView;
 use operate::session::reports;
 use org::report::Applied;
 use org::state::Standing;
@@ -21,9 +20,8 @@ impl List {
         let doing = "could not list the nodes";
         let mut session = common.session(doing).await?;
         let nodes = operate::node::all(&mut session).await.during(doing)?;
-        let mut reports = reports::reports_known(&mut session).await.during(doing)?;
-        let with_report = |node: NodeView| Listed { report: reports.remove(&node.node_key.digest()), node };
-        let nodes: Vec<Listed> = nodes.into_iter().map(with_report).collect();
+        let reports = &mut reports::reports_known(&mut session).await.during(doing)?;
+        let nodes: Vec<Listed> = nodes.into_iter().map(|node| Listed::of(node, reports, &session)).collect();
         show(common.json, &nodes, || {
             let row = |listed: &Listed| {
                 let node = &listed.node;
@@ -38,7 +36,13 @@ impl List {
                 ]
             };
             let rows: Vec<_> = nodes.iter().map(row).collect();
-            table(&["NODE", "STATE", "MANIFEST", "LAST SEEN", "SVID UNTIL", "ENROLLED", ""], &rows)
+            let [seen, until] = match session.according_to() {
+                Some(_) => ["LAST SEEN*", "SVID UNTIL*"],
+                None => ["LAST SEEN", "SVID UNTIL"],
+            };
+            let told = table(&["NODE", "STATE", "MANIFEST", seen, until, "ENROLLED", ""], &rows);
+            let says = session.according_to().map(|gateway| format!("\n* says the gateway `{gateway}`"));
+            told + &says.unwrap_or_default()
         });
         Ok(())
     }

@@ -27,7 +27,7 @@ impl Show {
         let mut session = common.session(&doing).await?;
         let node = operate::node::find(&mut session, &self.name).await.during(&doing)?;
         let mut reports = reports::reports_known(&mut session).await.during(&doing)?;
-        let listed = Listed { report: reports.remove(&node.node_key.digest()), node };
+        let listed = Listed::of(node, &mut reports, &session);
         show(common.json, &listed, || in_words(&listed));
         Ok(())
     }
@@ -58,6 +58,7 @@ fn in_words(listed: &Listed) -> String {
     let node = &listed.node;
     let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(" ") };
     let state = state(node);
+    let says = listed.according_to.as_ref().map_or_else(String::new, |gateway| format!(", says `{gateway}`"));
     let mut lines = vec![
         format!("node       {}", node.name),
         format!("id         {}", node.spiffe_id),
@@ -65,9 +66,9 @@ fn in_words(listed: &Listed) -> String {
         format!("invite     {}", node.invite.map_or("none: admitted by the signers".to_owned(), |id| id.to_string())),
         format!("assurance  {}", if node.low { "LOW: it showed a host name and an address" } else { "proven" }),
         format!("enrolled   {} by the gateway `{}`", node.enrolled_at, node.admitted_by),
-        format!("last seen  {}", or_dash(node.observed.last_seen.as_ref())),
+        format!("last seen  {}{says}", or_dash(node.observed.last_seen.as_ref())),
         format!(
-            "svid       until {}, serial {}",
+            "svid       until {}, serial {}{says}",
             or_dash(node.observed.svid_expires_at.as_ref()),
             or_dash(node.observed.svid_serial.as_ref())
         ),
@@ -87,7 +88,7 @@ fn in_words(listed: &Listed) -> String {
     }
     lines.extend(node.observed.reused.iter().map(reused));
     if let Some(alarm) = &node.observed.alarm {
-        lines.push(format!("ALARM      {alarm}"));
+        lines.push(format!("ALARM      {alarm}{says}"));
         lines.extend(evidence(&node.name, node.observed.conflict.as_ref()));
     }
     lines.join("\n")

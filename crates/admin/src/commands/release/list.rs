@@ -17,7 +17,7 @@ impl List {
         let doing = "could not list the releases";
         let mut session = common.session(doing).await?;
         let releases = release::all(&mut session).await.during(doing)?;
-        let named = session.known.head.head.release;
+        let named = session.head().release;
         let told: Vec<ReleaseTold> = releases
             .all
             .iter()

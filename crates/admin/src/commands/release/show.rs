@@ -21,7 +21,7 @@ impl Show {
         let doing = "could not show the release";
         let mut session = common.session(doing).await?;
         let releases = release::all(&mut session).await.during(doing)?;
-        let named = session.known.head.head.release;
+        let named = session.head().release;
         let wanted = |(digest, release): &&(Digest, Release)| match self.number {
             Some(number) => release.number == number,
             None => Some(*digest) == named,

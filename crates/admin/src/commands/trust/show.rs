@@ -118,7 +118,7 @@ impl Show {
             return Ok(());
         }
         let stances = adopted::stances_known(session).await.during(doing)?;
-        let shown = Shown::of(version, &session.known.head.head.mandates, stances.as_ref());
+        let shown = Shown::of(version, &session.head().mandates, stances.as_ref());
         show(common.json, &shown, || shown.in_words());
         Ok(())
     }

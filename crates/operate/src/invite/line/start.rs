@@ -21,13 +21,14 @@ pub struct Start {
     secret: Zeroizing<String>,
 }
 
-/// Puts the code together again, and goes on with the script that is the same for all.
+/// Puts the code together again, and goes on with the script that is the same for all. No line ends it: a shell would
+/// take that away from what it has read.
 fn script(kit: &Kit, sources: &[Source], public: &str) -> String {
     let body = body(kit, sources, " ${1+\"$@\"}");
     format!(
         "#!/bin/sh\n# Fetches what makes this machine a member of a Freehold org, compares it with its hash, and runs it.\n# It \
          knows of the code what everybody may; the rest is on stdin.\nif [ -n \"${{ZSH_VERSION:-}}\" ]; then emulate sh; fi\nread \
-         -r secret\necho \"{public}$secret\" | (\n{body}\n)\n"
+         -r secret\necho \"{public}$secret\" | (\n{body}\n)"
     )
 }
 
@@ -48,19 +49,23 @@ impl Start {
     }
 
     /// Nothing but what has the hash runs. The secret is a word of `echo`, which every shell has built in, so that no list of
-    /// processes shows it. Every letter counts: what is short is copied whole.
+    /// processes shows it. Every letter counts: what is short is copied whole. A download that failed ends with `@`, so that
+    /// at the end `$s` is what stands behind: nothing, or what somebody gave whole in the place of the script.
     pub(super) fn line(&self, sources: &[Source], more: &str) -> Zeroizing<String> {
         let mut by_proxy: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
         for Source { at, proxy, root: _ } in sources {
             by_proxy.entry(proxy.as_deref()).or_default().push(at);
         }
-        let mut tries: Vec<_> = by_proxy.iter().map(|(proxy, places)| tries(*proxy, places)).collect();
+        // What an earlier one gave is not forgotten where a later one is silent.
+        let (begin, failed) = if sources.len() > 1 { ("s= ", "\"@$s\"") } else { ("", "@") };
+        let mut tries: Vec<_> = by_proxy.iter().map(|(proxy, places)| tries(*proxy, places, failed)).collect();
         for later in tries.iter_mut().skip(1) {
             *later = format!("{{ {later};}}");
         }
+        // `!` makes 1 of what `echo` did: that is what `exit` goes by where nothing is said.
         Zeroizing::new(format!(
-            "(f=$(mktemp);trap 'rm \"$f\"' 0;h={};{}||{{ echo freehold: no gateway gave the script>&2;exit \
-             1;}};echo {}|sh \"$f\"{more})",
+            "({begin}h={};{}||{{ s=${{s##*@}};! echo freehold: no script${{s:+ but a fake, not run}}>&2;exit \
+             ${{s:+3}};}};echo {}|sh -c \"$s\" -{more})",
             self.digest,
             tries.join("||"),
             &*self.secret,
@@ -68,18 +73,20 @@ impl Start {
     }
 }
 
-/// Shell: true as soon as one of these gave what hashes to `$h`, and it is in `$f`. Every byte passes through `dd`, which
-/// ends after so many.
-fn tries(proxy: Option<&str>, places: &[&str]) -> String {
+/// Shell: true as soon as one of these gave what hashes to `$h`, and it is in `$s`. Every byte passes through `dd`, which
+/// ends after so many: fewer than a word of a command may have.
+fn tries(proxy: Option<&str>, places: &[&str], failed: &str) -> String {
     let get = match proxy {
-        Some(proxy) => format!("curl -qgsfkm300 --socks5-hostname {proxy} $u"),
-        None => "(curl -qgsfkm300 $u||wget -qO- -T60 --no-check-certificate $u)".to_owned(),
+        Some(proxy) => format!("curl -qgfkm300 --socks5-hostname {proxy} $u"),
+        // As much of `--no-check-certificate` as wget needs, GNU's and busybox'.
+        None => "curl -qgfkm300 $u||wget -qO- -T60 --no-check $u".to_owned(),
     };
     // Brackets mean something to a shell.
     let quoted = |place: &&str| if place.contains('[') { format!("_f '{place}'") } else { format!("_f {place}") };
+    // Not `echo`: in some shells it would make the script of what is another one.
     format!(
-        "_f(){{ u=https://$1/v1/file/$h;{get}|dd bs=1 count={START_BYTES} of=\"$f\";(sha256sum||openssl dgst \
-         -sha256)<\"$f\"|grep -q $h;}} 2>/dev/null;{}",
+        "_f(){{ u=https://$1/v1/file/$h;s=$( ({get}||echo {failed})|dd bs=1 count={START_BYTES});printf %s \
+         \"$s\"|(sha256sum||openssl sha256)|grep -q $h;}} 2>/dev/null;{}",
         places.iter().map(quoted).collect::<Vec<_>>().join("||")
     )
 }

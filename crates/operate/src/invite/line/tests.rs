@@ -60,15 +60,15 @@ fn a_line_names_a_script_by_its_hash_and_that_names_three_and_every_gateway() {
     let (kit, gateways) = (kit(), addresses(&["gw.example:7443", "[::1]:7443"]));
     let (told, script) = drawn(&kit, &gateways, Some("web-1"));
     let digest = Digest::of(script.as_bytes());
-    assert!(told.contains(&format!("h={digest};_f(){{ ")), "{told}");
-    assert!(told.contains(";_f gw.example:7443||_f '[::1]:7443'||{ echo "), "{told}");
+    assert!(told.starts_with(&format!("(s= h={digest};_f(){{ ")), "{told}");
+    assert!(told.contains(";_f gw.example:7443||_f '[::1]:7443'||{ s="), "{told}");
     let (public, secret) = code(&gateways).halves();
-    assert!(told.ends_with(&format!(";echo {}|sh \"$f\" --name web-1)", &*secret)), "{told}");
+    assert!(told.ends_with(&format!(";echo {}|sh -c \"$s\" - --name web-1)", &*secret)), "{told}");
     assert!(script.contains(&format!("echo \"{public}$secret\" | (")) && !script.contains(&*secret), "{script}");
     let (root, list) = (kit.root, kit.release.list);
     let runs = format!(
         "\nsh join.sh --gateway 'https://gw.example:7443' --gateway 'https://[::1]:7443' --root {root} --agents {list} \
-         ${{1+\"$@\"}}\n)\n"
+         ${{1+\"$@\"}}\n)"
     );
     assert!(script.contains(&format!("\nh={}\n", kit.script)) && script.ends_with(&runs), "{script}");
     // Whoever meets another script, or none, hears what may answer there.
@@ -95,8 +95,8 @@ fn whoever_joins_by_the_same_gateways_fetches_the_same_script() {
 fn a_line_goes_through_a_proxy_to_who_is_there_and_to_nobody_else() {
     let onion = "socks5://127.0.0.1:9050/abcdefghijklmnop.onion:7443";
     let (line, script) = drawn(&kit(), &addresses(&[onion]), None);
-    assert!(line.contains(";_f abcdefghijklmnop.onion:7443||{ echo "), "{line}");
-    assert!(line.contains(" --socks5-hostname 127.0.0.1:9050 $u|dd ") && !line.contains("wget"), "{line}");
+    assert!(line.contains(";_f abcdefghijklmnop.onion:7443||{ s="), "{line}");
+    assert!(line.contains(" --socks5-hostname 127.0.0.1:9050 $u||echo @)|dd ") && !line.contains("wget"), "{line}");
     assert!(script.contains(&format!("sh join.sh --gateway '{onion}' --root ")), "{script}");
     let (line, _) = drawn(&kit(), &addresses(&[onion, "gw.example:7443"]), None);
     let (direct, proxied) = line.split_once("||{ _f()").unwrap();

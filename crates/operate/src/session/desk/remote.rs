@@ -27,17 +27,22 @@ pub struct RemoteDesk {
 }
 
 impl RemoteDesk {
-    /// Connects and believes. The signer's key signs each call together with the connection.
+    /// Connects and believes. Nothing can be asked before it has keys.
     pub async fn connect(
         gateways: Vec<GatewayAddress>,
         roots: Roots<Endpoint>,
         known: Known,
         tip: Option<Envelope>,
-        keys: Vec<Named>,
     ) -> Result<Self, CallError> {
-        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, keys, line: None };
+        let mut desk = Self { gateways, expect: Expect::Roots(roots), known, tip, keys: Vec::new(), line: None };
         desk.line = Some(desk.dial().await?);
         Ok(desk)
+    }
+
+    /// The signer's key signs each call together with the connection.
+    #[must_use]
+    pub fn with_keys(self, keys: Vec<Named>) -> Self {
+        Self { keys, ..self }
     }
 
     /// What the gateway showed when it was believed.

@@ -14,10 +14,11 @@ use crate::ledger::entry::{Action, SignedEntry};
 use crate::ledger::fold::Why;
 use crate::ledger::judge::NotMember;
 use crate::ledger::tests::drafting::Wish;
-use crate::ledger::tests::world::{FRESH, Org, claim, day, invite, node};
+use crate::ledger::tests::world::{FRESH, Org, claim, day, invite, key, machine, node};
 use crate::refusal::Refusal;
 use crate::state::Standing;
 use crate::state::accept::NotAccepted;
+use crate::state::consent::Consent;
 use crate::tests::world::{HERE, Site, Turned, invite_id};
 
 const BOTH: [&str; 2] = ["ann", "ben"];
@@ -80,6 +81,103 @@ fn a_claim_waits_until_one_says_yes_and_only_that_claim() {
     assert_eq!(ask_at(&site, &other, org.seal(&other, &[]).digest(), day(1)), Ok(Found::Wait), "another name");
     site.admit((HERE, 1), &signed).unwrap();
     assert_eq!(site.standing("k1"), Some(Standing::Issued));
+}
+
+/// Two of two sign for the org; a machine's yes takes as many as its invite asks for, and a no takes one.
+#[test]
+fn one_signer_of_two_and_an_invites_secret_let_in_whom_one_may_approve_and_nobody_else() {
+    for (approvers, alone) in [(1, Found::Admit), (2, Found::Wait)] {
+        let (org, mut site) = invited(2, approvers);
+        let signed = asks(&org, &site, "k1");
+        site.told(&word(&org, signed.digest(), Said::Approve, &["ben"]), 1);
+        assert_eq!(ask(&org, &site, "k1").as_ref(), Ok(&alone), "{approvers}");
+        let entered = site.admit((HERE, 1), &signed).map(drop);
+        assert_eq!(entered, if alone == Found::Admit { Ok(()) } else { Err(Turned::Wait) });
+        // A word to let in beforehand, or the invite itself, she does not sign alone.
+        let own = invite("own", &["*"], &[(HERE, 5)], 20);
+        site.told(&org.seal(&own, &["ben"]), 1);
+        let body = claim("k3", "mail", ClaimAuthority::Invite(invite_id("own")));
+        let claimed = org.seal(&body, &["own"]).digest();
+        assert!(ask_at(&site, &body, claimed, day(1)).is_err(), "an invite of her own");
+        site.told(&org.seal(&waiver("*", day(0), day(9)), &["ben"]), 1);
+        assert_eq!(ask(&org, &site, "k2"), Ok(Found::Wait), "a waiver of her own");
+    }
+}
+
+#[test]
+fn one_signer_of_two_turns_away_whom_both_approved_until_the_next_head_lists_it() {
+    let (org, mut site) = invited(2, 2);
+    let signed = asks(&org, &site, "k1");
+    site.told(&word(&org, signed.digest(), Said::Approve, &BOTH), 1);
+    site.admit((HERE, 1), &signed).unwrap();
+    assert_eq!(site.standing("k1"), Some(Standing::Issued));
+    site.told(&word(&org, signed.digest(), Said::Deny, &["ben"]), 1);
+    assert_eq!(site.why("k1"), Some(Why::Judged(NotMember::Denied)));
+    let admission = site.member("k1").unwrap().admission.digest;
+    site.publish(&org, (2, &BOTH), &Wish { list: vec![admission], ..Wish::default() });
+    assert_eq!(site.standing("k1"), Some(Standing::Issued), "a leaf is the approval");
+    site.told(&word(&org, signed.digest(), Said::Deny, &["ben"]), 3);
+    assert_eq!(site.standing("k1"), Some(Standing::Issued));
+}
+
+#[test]
+fn one_signer_of_two_consents_alone_and_a_stranger_does_not() {
+    let (org, mut site) = invited(2, 1);
+    let manifest = Digest([7; 32]);
+    let word = |by: &[&str]| {
+        let consent = Consent { node_key: key("k1"), name: node("web"), manifest, at: day(1) };
+        org.seal(&consent, by)
+    };
+    site.told(&word(&["eve"]), 1);
+    assert_eq!(site.state.objects.consent_to(key("k1"), manifest), None);
+    site.told(&word(&["ben"]), 1);
+    assert!(site.state.objects.consent_to(key("k1"), manifest).is_some());
+    assert_eq!(site.state.objects.consent_to(key("k2"), manifest), None, "for another machine");
+}
+
+/// No secret is needed, and what network it comes from is the gateway's word.
+#[test]
+fn a_gateways_voice_and_one_signer_of_two_let_in_machines_of_their_own_by_a_pattern_alone_and_within_it() {
+    let org = Org::new(2, &BOTH);
+    let pattern = |approvers| {
+        let mut body = invite("p", &["web-*"], &[(HERE, 2)], 20);
+        (body.kind, body.key, body.approval, body.approvers) = (InviteKind::Pattern, None, Approval::Human, approvers);
+        body.networks = vec!["10.0.0.0/8".parse().unwrap()];
+        org.seal(&body, &BOTH)
+    };
+    let own = |key: &str, name: &str| {
+        org.seal(&claim(key, name, ClaimAuthority::Pattern), &[]).signed(machine(key).as_ref()).unwrap()
+    };
+    let enters = |site: &mut Site, invite: &Envelope, claim: Envelope, yes: &[&str]| {
+        let approval = Some(word(&org, claim.digest(), Said::Approve, yes));
+        site.force((HERE, 1), Action::NodeAdmit { claim, invite: Some(invite.clone()), approval });
+    };
+    let (one, mut site) = (pattern(1), Site::of(&org));
+    site.told(&one, 0);
+    enters(&mut site, &one, own("k1", "db-1"), &["ben"]);
+    assert_eq!(site.why("k1"), Some(Why::Judged(NotMember::BeyondInvite)));
+    enters(&mut site, &one, own("k2", "web-2"), &[]);
+    assert_eq!(site.why("k2"), Some(Why::Judged(NotMember::NotApproved)), "the voice alone, and it is a use");
+    let mut site = Site::of(&org);
+    site.told(&one, 0);
+    for (key, name) in [("k3", "web-3"), ("k4", "web-4")] {
+        enters(&mut site, &one, own(key, name), &["ben"]);
+        assert_eq!(site.standing(key), Some(Standing::Issued));
+        assert!(site.member(key).unwrap().claim().is_low());
+    }
+    enters(&mut site, &one, own("k5", "web-5"), &["ben"]);
+    assert_eq!(site.why("k5"), Some(Why::Judged(NotMember::NoUsesLeft)));
+    // Where two must say yes; and by an invite with a secret, which they do not have.
+    let (two, mut site) = (pattern(2), Site::of(&org));
+    site.told(&two, 0);
+    enters(&mut site, &two, own("k6", "web-6"), &["ben"]);
+    assert_eq!(site.why("k6"), Some(Why::Judged(NotMember::NotApproved)));
+    let (_, mut site) = invited(2, 1);
+    let proven = site.invite("i").envelope.clone();
+    let body = claim("k7", "web-7", ClaimAuthority::Invite(invite_id("i")));
+    let unproven = org.seal(&body, &[]).signed(machine("k7").as_ref()).unwrap();
+    enters(&mut site, &proven, unproven, &["ben"]);
+    assert_ne!(site.standing("k7"), Some(Standing::Issued));
 }
 
 #[test]

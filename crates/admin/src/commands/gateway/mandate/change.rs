@@ -53,7 +53,7 @@ impl ChangeMandate {
         let (mut session, keys) = common.signing_session(&doing).await?;
         let names = if self.names.is_empty() { None } else { Some(self.names) };
         let wish = MandateWish { names, svid_ttl: self.svid_ttl, lasts: self.lasts };
-        let known = session.known.head.head.mandates.iter().find(|mandate| mandate.gateway == self.node);
+        let known = session.head().mandates.iter().find(|mandate| mandate.gateway == self.node);
         let known =
             known.ok_or_else(|| Failure::failed(&doing, "it has no mandate").hint("see: freehold mandate list"))?;
         let next = wish.apply(known, clock::now()).during(&doing)?;

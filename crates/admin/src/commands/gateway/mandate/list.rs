@@ -39,7 +39,7 @@ impl From<&Mandate> for MandateTold {
 impl List {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let session = common.session("could not list the mandates").await?;
-        let mandates: Vec<MandateTold> = session.known.head.head.mandates.iter().map(MandateTold::from).collect();
+        let mandates: Vec<MandateTold> = session.head().mandates.iter().map(MandateTold::from).collect();
         show(common.json, &mandates, || {
             let row = |told: &MandateTold| {
                 let (names, hosts) = (told.names.join(" "), told.hosts.join(" "));

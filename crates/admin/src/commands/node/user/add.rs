@@ -74,7 +74,7 @@ impl Add {
         let user = NewUser { name: self.name, machine: self.machine, roles: self.roles };
         user.check(fleet.as_ref()).map_err(|why| bad_user(&doing, &why))?;
         let (mut session, keys) = common.signing_session(&doing).await?;
-        user.check_name(&session.known).map_err(|why| bad_user(&doing, &why))?;
+        user.check_name(&session.known.founding.record.name, session.head()).map_err(|why| bad_user(&doing, &why))?;
         let made = user::invite_machine(&mut session, &keys, &user.name, &user.machine, self.ttl).await;
         let (mut invite, mut pending) = (None, Left::default());
         if let Some(made) = made.during(&doing)? {
