@@ -323,6 +323,9 @@ pub struct RecoveryView {
 #[serde(deny_unknown_fields)]
 pub struct Observed {
     pub last_seen: Option<Timestamp>,
+    /// Since when it is connected to this gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub online_since: Option<Timestamp>,
     pub svid_expires_at: Option<Timestamp>,
     pub svid_serial: Option<Serial>,
     /// Something that an operator should look at.

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use trials::place::{Place, binary, output, stderr, stdout, succeeded};
+use serde_json::Value;
+use trials::place::{Place, binary, output, stderr, stdout, succeeded, until};
 
 #[test]
 fn two_operators_publish_at_once_and_nobody_is_accused() {
@@ -119,13 +120,24 @@ fn a_home_tells_what_it_knew_when_no_gateway_answers() {
         assert_eq!((&told["according_to"], &told["as_of"]), (&"laptop".into(), &serde_json::Value::Null), "{told}");
     }
     let in_words = place.freehold(&["node", "list"]);
-    assert!(stdout(&in_words).lines().next().unwrap().contains("LAST SEEN*"), "{}", stdout(&in_words));
+    assert!(stdout(&in_words).lines().next().unwrap().contains("ONLINE*"), "{}", stdout(&in_words));
     assert!(stdout(&in_words).ends_with("\n* says the gateway `laptop`\n"), "{}", stdout(&in_words));
     let in_words = stdout(&place.freehold(&["node", "show", "web-1"]));
-    for line in ["last seen  ", "svid       until "] {
+    for line in ["offline    last seen ", "svid       until "] {
         assert!(in_words.lines().any(|it| it.starts_with(line) && it.ends_with(", says `laptop`")), "{in_words}");
     }
     assert!(stdout(&place.freehold(&["status", "web-1"])).contains(", says `laptop`"));
+    // Who is there, since when, and who is not.
+    let online =
+        || fact(&["node", "list"]).as_array().unwrap().iter().map(|node| node["online_since"].clone()).collect();
+    let before: Vec<Value> = online();
+    let agent = place.agent("web-1");
+    until("it is online", || fact(&["node", "show", "web-1"])["online_since"].is_string());
+    assert_eq!(fact(&["status"])["online"], 2, "the gateway's own node, too");
+    let line = stdout(&place.freehold(&["node", "list"]));
+    assert!(line.lines().any(|line| line.starts_with("web-1") && line.contains("  since 20")), "{line}");
+    drop(agent);
+    until("it is offline", || online() == before);
     assert!(!stderr(&while_it_answers).contains("no gateway answers"), "{}", stderr(&while_it_answers));
     drop(gateway);
     let alone = told(&["node", "list"]);

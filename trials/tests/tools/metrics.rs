@@ -83,6 +83,8 @@ fn a_join_and_a_refusal_move_the_gateways_numbers() {
     assert_eq!((after[joins], after[no_name]), (1, 1));
     assert_eq!(after["freehold_gateway_requests_total{path=\"/v1/enroll\"}"], 2);
     assert_eq!(after["freehold_gateway_nodes"], 2);
+    succeeded(&place.freehold(&["node", "revoke", "web-1", "--yes"]));
+    assert_eq!(scrape(&address)["freehold_gateway_nodes"], 1, "revoked machines are no members");
     // The invite, the admission, the first check-in, the new head.
     let entries = "freehold_gateway_ledger_entries";
     assert_eq!(after[entries] - before[entries], 4);

@@ -133,7 +133,8 @@ fn in_words(told: &Told) -> String {
         ));
     }
     let counts: Vec<_> = status.nodes.iter().map(|(state, count)| format!("{count} {state}")).collect();
-    lines.push(format!("nodes     {}", counts.join(", ")));
+    let online = status.online.map_or_else(String::new, |online| format!("; {online} online"));
+    lines.push(format!("nodes     {}{online}", counts.join(", ")));
     lines.extend(status.trust.iter().map(trusted));
     if status.waiting > 0 {
         lines.push(format!("waiting   {} machine(s) for a person: freehold node waiting", status.waiting));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use identity::id::Fingerprint;
 use identity::key::PublicKey;
+use identity::time::Timestamp;
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
@@ -17,7 +18,15 @@ pub struct Registry {
 #[derive(Debug, Default)]
 struct Present {
     connections: HashMap<u64, Live>,
-    by_key: HashMap<PublicKey, usize>,
+    by_key: HashMap<PublicKey, Online>,
+}
+
+/// A machine that is connected.
+#[derive(Debug)]
+struct Online {
+    connections: usize,
+    /// There was a connection at every moment since.
+    since: Timestamp,
 }
 
 /// A machine needs one or two; a few more while it comes and goes.
@@ -41,15 +50,15 @@ pub struct Place {
 
 impl Registry {
     /// Nothing if the machine has too many already.
-    pub fn enter(self: &Arc<Self>, node_key: PublicKey, roots: &[Fingerprint]) -> Option<Place> {
+    pub fn enter(self: &Arc<Self>, node_key: PublicKey, roots: &[Fingerprint], now: Timestamp) -> Option<Place> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let cut = Arc::new(Notify::new());
         let mut live = self.lock();
-        let held = live.by_key.entry(node_key).or_default();
-        if *held >= MAX_PER_NODE {
+        let online = live.by_key.entry(node_key).or_insert(Online { connections: 0, since: now });
+        if online.connections >= MAX_PER_NODE {
             return None;
         }
-        *held += 1;
+        online.connections += 1;
         live.connections.insert(number, Live { node_key, roots: roots.into(), cut: Arc::clone(&cut) });
         Some(Place { registry: Arc::clone(self), number, cut })
     }
@@ -57,6 +66,16 @@ impl Registry {
     /// How many connections of members are open.
     pub fn count(&self) -> usize {
         self.lock().connections.len()
+    }
+
+    /// Since when a machine is connected without a gap; nothing if it is not.
+    pub fn online_since(&self, node_key: &PublicKey) -> Option<Timestamp> {
+        self.lock().by_key.get(node_key).map(|online| online.since)
+    }
+
+    /// How many machines are connected.
+    pub fn online(&self) -> usize {
+        self.lock().by_key.len()
     }
 
     /// Cuts every connection whose holder no longer passes.
@@ -76,7 +95,7 @@ impl Drop for Place {
         let mut live = self.registry.lock();
         if let Some(gone) = live.connections.remove(&self.number) {
             match live.by_key.get_mut(&gone.node_key) {
-                Some(held) if *held > 1 => *held -= 1,
+                Some(online) if online.connections > 1 => online.connections -= 1,
                 _ => drop(live.by_key.remove(&gone.node_key)),
             }
         }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ground::clock;
 use ground::quota::QuotaPermit;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -115,13 +116,13 @@ impl Guest {
         let gateway = Arc::clone(&self.gateway);
         let conversation = Conversation::new(gateway, self.source, exporter, post_quantum, chain);
         let conversation = Arc::new(conversation.behind(ingress));
-        let place =
-            match conversation.peer().map(|peer| self.gateway.callers.registry.enter(peer.node_key(), peer.roots())) {
-                None => None,
-                Some(Some(place)) => Some(place),
-                // More than one machine has use for.
-                Some(None) => return None,
-            };
+        let registry = &self.gateway.callers.registry;
+        let place = match conversation.peer().map(|peer| registry.enter(peer.node_key(), peer.roots(), clock::now())) {
+            None => None,
+            Some(Some(place)) => Some(place),
+            // More than one machine has use for.
+            Some(None) => return None,
+        };
         if place.is_some() {
             self.permit = None;
         }

@@ -7,6 +7,7 @@ use ground::clock;
 use ledger::store::Ledger;
 use member::agent::metrics::{self as agent, show_build};
 use org::refusal::Refusal;
+use org::state::Standing;
 use tokio::sync::Semaphore;
 use wire::http::metrics::text::{MetricKind, Page};
 
@@ -27,7 +28,10 @@ pub(crate) struct Watched {
 impl Watched {
     /// Made away from the threads that answer: it looks into the ledger's file.
     pub(crate) async fn page(self) -> String {
-        let nodes = self.gateway.state().await.members.len();
+        let nodes = {
+            let state = self.gateway.state().await;
+            state.members.values().filter(|member| member.standing == Standing::Member).count()
+        };
         tokio::task::spawn_blocking(move || self.page_now(nodes)).await.unwrap_or_default()
     }
 
@@ -54,7 +58,13 @@ impl Watched {
 
     fn show_ledger(&self, page: &mut Page, nodes: usize) {
         let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
-        page.gauge("freehold_gateway_nodes", "Machines in the ledger, revoked ones too.", nodes);
+        page.gauge(
+            "freehold_gateway_nodes",
+            "Machines that are members; not those that were revoked, nor those that wait.",
+            nodes,
+        );
+        let online = i64::try_from(self.gateway.callers.registry.online()).unwrap_or(i64::MAX);
+        page.gauge("freehold_gateway_nodes_online", "Machines that are connected now.", online);
         let halt = self.gateway.check_halt();
         let help = "1 if the ledger is older than what it was shown: then nothing is issued.";
         let behind = matches!(halt, Err(Refusal::LedgerBehind));

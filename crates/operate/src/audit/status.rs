@@ -37,6 +37,8 @@ pub struct OrgStatus {
     pub gateways: Vec<GatewayView>,
     /// How many nodes are in each state.
     pub nodes: BTreeMap<&'static str, usize>,
+    /// How many of those that were not revoked are connected now, by the word of the gateway that was asked.
+    pub online: Option<usize>,
     /// Versions that are trusted, and those that somebody went by when last heard of although they are retired.
     pub trust: Vec<TrustView>,
     /// Machines that wait for a person.
@@ -181,6 +183,7 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
             signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
         },
         nodes: counts,
+        online: (!alone).then(|| live.iter().filter(|node| node.observed.online_since.is_some()).count()),
         trust,
         waiting,
         waits,

@@ -30,6 +30,13 @@ fn at_a_terminal_the_commands_of_every_day_remind_and_in_a_script_none_does() {
     let place = Place::founded(&[]);
     assert!(!stderr(&place.freehold(&["node", "list"])).contains(NOTE));
     assert!(at_terminal(&place, "node list").contains(NOTE));
+    assert!(!at_terminal(&place, "node list").contains(NOTE), "once a day");
+    let noted = place.org().join("operator/.reminded");
+    std::fs::write(&noted, "2020-01-01T00:00:00Z\n").unwrap();
+    assert!(at_terminal(&place, "node list").contains(NOTE), "a day is over");
+    std::fs::write(&noted, "when?").unwrap();
+    assert!(at_terminal(&place, "node list").contains(NOTE), "what cannot be read keeps nobody silent");
+    std::fs::remove_file(&noted).unwrap();
     assert!(!at_terminal(&place, "node list --json").contains(NOTE));
     assert!(!at_terminal(&place, "audit").contains(NOTE));
     back_up(&place, "backup");

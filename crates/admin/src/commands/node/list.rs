@@ -2,6 +2,7 @@
 
 use clap::Args;
 use ground::clock;
+use ledger::views::NodeView;
 use operate::session::reports;
 use org::report::Applied;
 use org::state::Standing;
@@ -29,7 +30,7 @@ impl List {
                     node.name.to_string(),
                     state(node).to_owned(),
                     applied(listed).to_owned(),
-                    or_dash(node.observed.last_seen.as_ref()),
+                    online(node),
                     or_dash(node.observed.svid_expires_at.as_ref()),
                     node.enrolled_at.to_string(),
                     remark(listed),
@@ -37,14 +38,23 @@ impl List {
             };
             let rows: Vec<_> = nodes.iter().map(row).collect();
             let [seen, until] = match session.according_to() {
-                Some(_) => ["LAST SEEN*", "SVID UNTIL*"],
-                None => ["LAST SEEN", "SVID UNTIL"],
+                Some(_) => ["ONLINE*", "SVID UNTIL*"],
+                None => ["ONLINE", "SVID UNTIL"],
             };
             let told = table(&["NODE", "STATE", "MANIFEST", seen, until, "ENROLLED", ""], &rows);
             let says = session.according_to().map(|gateway| format!("\n* says the gateway `{gateway}`"));
             told + &says.unwrap_or_default()
         });
         Ok(())
+    }
+}
+
+/// Since when it is connected, or when it last was.
+fn online(node: &NodeView) -> String {
+    match (node.observed.online_since, node.observed.last_seen) {
+        (Some(since), _) => format!("since {since}"),
+        (None, Some(last)) => format!("no, last {last}"),
+        (None, None) => "-".to_owned(),
     }
 }
 

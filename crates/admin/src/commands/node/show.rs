@@ -66,7 +66,10 @@ fn in_words(listed: &Listed) -> String {
         format!("invite     {}", node.invite.map_or("none: admitted by the signers".to_owned(), |id| id.to_string())),
         format!("assurance  {}", if node.low { "LOW: it showed a host name and an address" } else { "proven" }),
         format!("enrolled   {} by the gateway `{}`", node.enrolled_at, node.admitted_by),
-        format!("last seen  {}{says}", or_dash(node.observed.last_seen.as_ref())),
+        match node.observed.online_since {
+            Some(since) => format!("online     since {since}{says}"),
+            None => format!("offline    last seen {}{says}", or_dash(node.observed.last_seen.as_ref())),
+        },
         format!(
             "svid       until {}, serial {}{says}",
             or_dash(node.observed.svid_expires_at.as_ref()),

@@ -13,6 +13,7 @@ use identity::id::{Correlation, Digest, OrgId};
 use identity::key::PublicKey;
 use identity::principal::Principal;
 use identity::time::Timestamp;
+use org::invite::admission::Claim;
 use org::ledger::entry::{SignedEntry, Stamp};
 use org::ledger::frontier::Frontier;
 use org::ledger::replica::carried;
@@ -24,6 +25,7 @@ use crate::answer::operator::inbox::{self, Asker};
 use crate::answer::operator::{files, stage, trust};
 use crate::answer::{approve, recover};
 use crate::gateway::Gateway;
+use crate::limit::registry::Registry;
 use crate::write::transaction::Transaction;
 
 const OBSERVED_PER_PAGE: usize = 2_000;
@@ -60,7 +62,10 @@ pub async fn answer(gateway: &Gateway, call: Call, asker: Asker) -> Result<Contr
             survey(gateway, halt, mark).await
         }
         Call::Take { objects, correlation } => take(gateway, objects, correlation).await,
-        Call::Observed { after } => gateway.writer.run(move |tx| observed(tx, after)).await,
+        Call::Observed { after } => {
+            let registry = Arc::clone(&gateway.callers.registry);
+            gateway.writer.run(move |tx| observed(tx, &registry, after)).await
+        }
         Call::Recover { recovery } => {
             let due_at = recover::begin(gateway, recovery).await?;
             Ok(ControlAnswer::Recovering { due_at })
@@ -171,18 +176,19 @@ fn check_times(org: OrgId, objects: &[Envelope], now: Timestamp) -> Result<(), R
 }
 
 /// What this gateway saw of machines: the page after `after`, and where the next one begins.
-fn observed(tx: &mut Transaction<'_>, after: Option<Digest>) -> Result<ControlAnswer, Refusal> {
+fn observed(tx: &mut Transaction<'_>, registry: &Registry, after: Option<Digest>) -> Result<ControlAnswer, Refusal> {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let page = tx.state.members.range((from, Bound::Unbounded)).take(OBSERVED_PER_PAGE);
-    let page: Vec<_> = page.map(|(key, it)| (*key, it.claim().name.clone(), it.admission.invite)).collect();
+    let page: Vec<_> = page.map(|(key, it)| (*key, it.claim().clone(), it.admission.invite)).collect();
     let next = page.last().filter(|_| page.len() == OBSERVED_PER_PAGE).map(|(key, ..)| *key);
     let mut nodes = BTreeMap::new();
-    for (key, name, invite) in page {
+    for (key, Claim { name, node_key, .. }, invite) in page {
         let issuance = tx.last_issuance(key, &Principal::node(&tx.state.name, &name))?;
         let alarm = tx.keep(|tx| tx.ledger.alarm(key))?.filter(|alarm| tx.heeds(alarm));
         let (alarm, conflict) = alarm.map(|alarm| (alarm.why, alarm.conflict)).unzip();
         let seen = Observed {
             last_seen: tx.keep(|tx| tx.ledger.seen(key))?,
+            online_since: registry.online_since(&node_key),
             svid_expires_at: issuance.as_ref().map(|row| row.not_after),
             svid_serial: issuance.map(|row| row.serial),
             alarm,
