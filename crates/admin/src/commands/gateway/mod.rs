@@ -1,5 +1,6 @@
-//! `freehold gateway add | list | renew | move | reopen | remove`: which machines are gateways.
+//! `freehold gateway add | list | address | renew | move | reopen | remove`: which machines are gateways.
 
+mod address;
 pub mod mandate;
 pub mod refresh;
 mod renew;
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
+use address::AddressCommand;
 use clap::{Args, Subcommand};
 use ground::clock;
 use ground::file;
@@ -40,6 +42,9 @@ pub enum GatewayCommand {
     Add(Add),
     /// List the gateways, where they are, and how far each is
     List(List),
+    /// List, add and remove addresses at which machines find a gateway
+    #[command(subcommand)]
+    Address(AddressCommand),
     /// Let a gateway's mandate last longer, and certify its keys under roots that came since
     Renew(Renew),
     /// Have a gateway come before the others: nodes, invites and this tool go there
@@ -55,6 +60,7 @@ impl GatewayCommand {
         match self {
             Self::Add(add) => add.run(common).await,
             Self::List(list) => list.run(common).await,
+            Self::Address(address) => Box::pin(address.run(common)).await,
             Self::Renew(renew) => renew.run(common).await,
             Self::Move(to) => to.run(common).await,
             Self::Reopen(reopen) => Box::pin(reopen.run(common)).await,
