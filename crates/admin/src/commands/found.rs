@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use clap::Args;
+use ground::clock;
 use identity::principal::{Address, Name, NodeName, OrgName, SignerName};
 use identity::time::Seconds;
 use serde::Serialize;
@@ -14,6 +15,7 @@ use crate::backup::reminder;
 use crate::found::addresses::{self, Tried};
 use crate::found::{self, FoundError, Phrase, Plan};
 use crate::home::{Common, During};
+use crate::root_keys::{LifetimeArgs, cut_short};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -44,6 +46,8 @@ pub struct Found {
     /// How long a recovery waits before it takes effect
     #[arg(long, value_name = "SPAN", default_value = "24h")]
     recovery_delay: Seconds,
+    #[command(flatten)]
+    lifetimes: LifetimeArgs,
     /// Keep the private keys unencrypted: whoever reads the disk is the operator
     #[arg(long, conflicts_with = "passphrase_file")]
     unprotected: bool,
@@ -170,6 +174,10 @@ impl Found {
         if self.svid_ttl < Seconds(10) || self.svid_ttl > Seconds::DAY.times(90) {
             return Err(Failure::usage(doing, "an SVID lives between 10s and 90d"));
         }
+        let lives = self.lifetimes.lives(doing)?;
+        if lives.issuer_is_cut() && !common.json {
+            eprintln!("{}", cut_short(clock::now() + lives.root));
+        }
         let login = || {
             ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok()?.to_ascii_lowercase().parse().ok())
         };
@@ -190,6 +198,7 @@ impl Found {
             node,
             svid_ttl: self.svid_ttl,
             recovery_delay: self.recovery_delay,
+            lives,
             passphrase: common.new_passphrase(self.unprotected, doing)?,
         })
     }

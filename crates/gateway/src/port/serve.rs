@@ -306,6 +306,15 @@ fn warn_of_issuers(issuers: &Issuers, now: Timestamp) {
         if let Some(until) = ways.active_until().filter(|until| now < *until && *until <= now + ENDS_SOON) {
             tracing::warn!(domain, %until, "an issuing certificate of this gateway ends soon; renew it: freehold rotate {domain}");
         }
+        match ways.root_until() {
+            Some(until) if until <= now => {
+                tracing::error!(domain, %until, "the root has ended, and nothing under it is believed: freehold rotate {domain}");
+            }
+            Some(until) if until <= now + ENDS_SOON => {
+                tracing::warn!(domain, %until, "the root ends soon; put another in its place: freehold rotate {domain}");
+            }
+            Some(_) | None => {}
+        }
     }
 }
 

@@ -99,6 +99,12 @@ impl Ways {
     pub fn active_until(&self) -> Option<Timestamp> {
         self.paths.iter().filter(|path| path.state == TrustState::Active).map(|path| path.until).max()
     }
+
+    /// When the last of the roots ends to which it leads.
+    pub fn root_until(&self) -> Option<Timestamp> {
+        let ends = self.paths.iter().filter_map(|path| certificate::read(&path.root).ok());
+        ends.map(|root| root.validity.not_after).max()
+    }
 }
 
 const fn rank(state: TrustState) -> u8 {

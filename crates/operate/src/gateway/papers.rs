@@ -16,6 +16,7 @@ use pki_types::CertificateDer;
 use crate::gateway::mandate_of;
 use crate::session::{Result, Session};
 use crate::trust::issuers::{self, Told, issuing_key};
+use crate::trust::lifetimes::{Certifier, ISSUER_LIFE};
 use crate::trust::versions::{self, Version};
 
 /// A certificate with less than this left is made anew.
@@ -86,7 +87,8 @@ impl<T: InDomain> Ways<T> {
         let Some(key) = &self.key else { return Ok(()) };
         for way in self.each.iter_mut().filter(|way| way.certificate.is_none()) {
             if let Some(root) = roots.iter().find(|root| *root.certificate() == way.root) {
-                way.certificate = Some(issuers::certify(org, gateway, key, root, now)?);
+                way.certificate =
+                    Some(issuers::certify(org, gateway, key, Certifier { root, life: ISSUER_LIFE }, now)?);
             }
         }
         Ok(())
