@@ -176,8 +176,9 @@ impl Org {
             self.push(standing::issuer(self.found.now, domain, until));
         }
         for (domain, until) in ways.into_iter().filter_map(|(domain, ways)| Some((domain, ways.root_until()?))) {
-            let ending = standing::root(self.found.now, domain, until, Viewer::Operator);
-            ending.into_iter().for_each(|finding| self.push(finding));
+            if let Some(ending) = standing::root(self.found.now, domain, until, Viewer::Operator) {
+                self.push(ending);
+            }
         }
         // What has ended is told by then, with its own cure.
         let troubles = issuers.troubles(Timestamp::from_unix(0));

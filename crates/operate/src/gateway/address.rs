@@ -19,7 +19,7 @@ use super::answering;
 use crate::gateway::mandate_of;
 use crate::key::SignerKeys;
 use crate::node;
-use crate::session::reports::reports;
+use crate::session::reports::reports_known;
 use crate::session::{Made, OperateError, Result, Session, Unsigned, Unwise, maps};
 
 const USUAL_PORT: u16 = 7443;
@@ -237,7 +237,7 @@ impl Needing {
 pub async fn needing(session: &mut Session, version: u64, host: &Host) -> Result<Needing> {
     let members = node::all(session).await?.into_iter().filter(|node| node.state == Standing::Member);
     let members: Vec<_> = members.collect();
-    let reports = if session.is_alone() { Default::default() } else { reports(session, 0).await?.0 };
+    let reports = reports_known(session).await?;
     let mut needing = Needing::default();
     for member in members {
         let said = reports.get(&member.node_key.digest()).map(|heard| &heard.report);

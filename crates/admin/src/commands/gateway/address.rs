@@ -225,18 +225,24 @@ pub struct Remove {
     /// Do not try from here whether it answers at another
     #[arg(long)]
     untried: bool,
-    /// Do not wait for machines: only tell them
-    #[arg(long)]
-    no_wait: bool,
-    /// Wait this long at most
-    #[arg(long, value_name = "SPAN", default_value = "5m")]
-    wait: Seconds,
+    #[command(flatten)]
+    patience: Patience,
     /// Take its name out of the certificate, also if machines are left that may know no other
     #[arg(long, conflicts_with = "no_wait")]
     anyway: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
+}
+
+#[derive(Debug, Args)]
+struct Patience {
+    /// Do not wait for machines: only tell them
+    #[arg(long)]
+    no_wait: bool,
+    /// Wait this long at most
+    #[arg(long, value_name = "SPAN", default_value = "5m")]
+    wait: Seconds,
 }
 
 #[derive(Serialize)]
@@ -275,7 +281,7 @@ impl Remove {
                 turn(asking, &mut session, &keys, &mandate, &Turn::Leave(address), &question).await?;
             let named_still = changed.addresses.iter().any(|it| it.host == host);
             if pending.waiting().is_some() || named_still {
-                self.result(text, &changed, Needing::default(), pending).show(common);
+                self.result(text, &changed, &Needing::default(), pending).show(common);
                 return Ok(());
             }
             mandate = changed;
@@ -289,7 +295,7 @@ impl Remove {
             return Err(Failure::failed(&doing, why).hint(hint));
         }
         if !needing.nobody() && !self.anyway {
-            self.result(text, &mandate, needing, Left::default()).show(common);
+            self.result(text, &mandate, &needing, Left::default()).show(common);
             return Ok(());
         }
         if !needing.nobody() && !common.json {
@@ -298,7 +304,7 @@ impl Remove {
         let question = format!("Take {host} out of the certificate of `{}`?", self.node);
         let asking = Asking { yes: self.yes || needing.nobody(), ..asking };
         let (changed, pending) = turn(asking, &mut session, &keys, &mandate, &Turn::Drop(host), &question).await?;
-        self.result(text, &changed, needing, pending).show(common);
+        self.result(text, &changed, &needing, pending).show(common);
         Ok(())
     }
 
@@ -326,8 +332,8 @@ impl Remove {
         session: &mut Session,
         host: &Host,
     ) -> Result<Needing, OperateError> {
-        let waits = !self.no_wait && session.is_served();
-        let wait = if waits { self.wait } else { Seconds(0) };
+        let waits = !self.patience.no_wait && session.is_served();
+        let wait = if waits { self.patience.wait } else { Seconds(0) };
         let version = session.head().version;
         let shown = !common.json && std::io::stderr().is_terminal();
         let mut fewest = usize::MAX;
@@ -340,7 +346,7 @@ impl Remove {
         .await
     }
 
-    fn result(&self, address: String, mandate: &Mandate, needing: Needing, pending: Left) -> Removed {
+    fn result(&self, address: String, mandate: &Mandate, needing: &Needing, pending: Left) -> Removed {
         let host = address.parse::<Address>().map(|address| address.host).or_else(|_| address.parse());
         Removed {
             gateway: self.node.to_string(),

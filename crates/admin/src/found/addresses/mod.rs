@@ -50,15 +50,15 @@ fn in_words<S: serde::Serializer>(address: &Address, to: S) -> Result<S::Ok, S::
 pub fn propose(host: &str) -> Vec<Tried> {
     let own = machine::addresses();
     let names = machine::names(host).into_iter().filter_map(|name| name.parse().ok());
-    let named: Vec<Host> = names.chain(own.iter().copied().map(Host::Ip)).collect();
-    let direct = named.into_iter().map(|host| Address::direct(host, DEFAULT_PORT));
-    choose(direct.map(|address| attempt(address, &own)).collect())
+    let hosts: Vec<Host> = names.chain(own.iter().copied().map(Host::Ip)).collect();
+    let direct = hosts.into_iter().map(|host| Address::direct(host, DEFAULT_PORT));
+    choose(direct.map(|address| attempt(&address, &own)).collect())
 }
 
 /// What a person named is taken as it is.
 pub fn look_at(named: &[Address]) -> Vec<Tried> {
     let own = machine::addresses();
-    let tried = named.iter().cloned().map(|address| attempt(address, &own));
+    let tried = named.iter().map(|address| attempt(address, &own));
     tried.map(|tried| Tried { chosen: true, ..tried }).collect()
 }
 
@@ -94,7 +94,7 @@ pub fn warnings(tried: &[Tried]) -> Vec<String> {
     lines
 }
 
-fn attempt(address: Address, own: &[IpAddr]) -> Tried {
+fn attempt(address: &Address, own: &[IpAddr]) -> Tried {
     let tried = |reach, found| Tried { address: address.clone(), chosen: false, found, reach, taken: false };
     // The proxy looks the name up, and is another machine's.
     if let Way::Socks5 { proxy } = &address.way {
