@@ -1,16 +1,21 @@
-//! Root keys at hand: found by the bundles that name them, drawn for a new version, opened by one passphrase.
+//! Root keys at hand: found by the bundles that name them, drawn for a new version, opened by one passphrase; and how long
+//! they are to last.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 
+use clap::Args;
 use ground::clock;
 use ground::passphrase::{NoPassphrase, Passphrase};
 use ground::sealed::SealError;
 use identity::authority::Authority;
 use identity::bundle::InDomain;
+use identity::certificate::{self, Validity};
 use identity::id::Fingerprint;
+use identity::time::{Seconds, Timestamp};
 use identity::trust;
 use operate::session::Session;
+use operate::trust::lifetimes::{ISSUER_LIFE, Lifetimes, ROOT_LIFE};
 use operate::trust::roots::{self, RootError, RootKeyring, Sealing};
 use operate::trust::step;
 use pki_types::CertificateDer;
@@ -24,14 +29,58 @@ pub struct RootKeys<'a> {
     common: &'a Common,
     folder: PathBuf,
     prompt: String,
+    lives: Lifetimes,
     asked: RefCell<Option<Passphrase>>,
+}
+
+/// How long what is drawn now is to last.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct LifetimeArgs {
+    /// How long a new root lasts, from 1y to 50y [default: 20y]
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    root_lifetime: Option<Seconds>,
+    /// How long the certificates of the gateways' issuing keys last under a new root, from 180d to 10y [default: 3y]
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    issuer_lifetime: Option<Seconds>,
+}
+
+impl LifetimeArgs {
+    pub fn lives(self, doing: &str) -> Result<Lifetimes, Failure> {
+        let lives = Lifetimes::new(self.root_lifetime, self.issuer_lifetime);
+        lives.map_err(|why| Failure::usage(doing, why.to_string()))
+    }
+
+    /// As they were typed, to be typed again.
+    pub fn again(self) -> String {
+        let root = self.root_lifetime.map(|life| format!(" --root-lifetime {life}"));
+        let issuer = self.issuer_lifetime.map(|life| format!(" --issuer-lifetime {life}"));
+        root.into_iter().chain(issuer).collect()
+    }
+}
+
+/// Nobody counts the days of ten years: `10y` is so many times 365 days.
+fn span(text: &str) -> Result<Seconds, String> {
+    let years = text.strip_suffix('y').and_then(|years| years.parse::<u64>().ok());
+    let years = years.and_then(|years| years.checked_mul(365 * Seconds::DAY.0)).map(Seconds);
+    years.map_or_else(|| text.parse().map_err(|_| "it is no span of time (like 365d or 10y)".to_owned()), Ok)
+}
+
+/// What is said if the certificates of issuing keys would last longer than their root.
+pub fn cut_short(until: Timestamp) -> String {
+    format!("the certificates of the issuing keys end with their root, at {until}")
 }
 
 impl<'a> RootKeys<'a> {
     pub fn new(common: &'a Common, session: &Session, folder: Option<PathBuf>) -> Self {
         let folder = folder.unwrap_or_else(|| session.folder.folder.clone());
         let prompt = format!("passphrase of the root keys of `{}`", session.known.founding.record.name);
-        Self { common, folder, prompt, asked: RefCell::default() }
+        let lives = Lifetimes { root: ROOT_LIFE, issuer: ISSUER_LIFE };
+        Self { common, folder, prompt, lives, asked: RefCell::default() }
+    }
+
+    /// For as long as is wished.
+    pub fn lasting(self, lives: Lifetimes) -> Self {
+        Self { lives, ..self }
     }
 
     /// Asks once, or again if that was wrong.
@@ -65,7 +114,9 @@ impl<'a> RootKeys<'a> {
             if !self.common.json {
                 eprintln!("taking up the root {} that was drawn before and never published", drawn.fingerprint());
             }
-            return drawn.open(|| self.ask()).during(doing);
+            let root = drawn.open(|| self.ask()).during(doing)?;
+            self.say_if_cut_short(&root);
+            return Ok(root);
         }
         self.fresh(session, doing)
     }
@@ -81,7 +132,17 @@ impl<'a> RootKeys<'a> {
         };
         let version = trust::next_version(&session.lines(), T::DOMAIN);
         let org = &session.known.founding.record.name;
-        roots::draw(&self.folder, org, version, passphrase.as_ref(), clock::now()).during(doing)
+        let life = Validity::from_now(clock::now(), self.lives.root);
+        let root = roots::draw(&self.folder, org, version, passphrase.as_ref(), life).during(doing)?;
+        self.say_if_cut_short(&root);
+        Ok(root)
+    }
+
+    fn say_if_cut_short<T: InDomain>(&self, root: &Authority<T>) {
+        let end = certificate::read(root.certificate()).map(|root| root.validity.not_after);
+        if let Some(end) = end.ok().filter(|end| *end < clock::now() + self.lives.issuer && !self.common.json) {
+            eprintln!("{}", cut_short(end));
+        }
     }
 }
 

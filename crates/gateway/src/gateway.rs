@@ -8,12 +8,12 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use ground::file::Lock;
 use ground::{clock, random};
-use identity::bundle::{Domain, Roots};
+use identity::bundle::Domain;
 use identity::envelope::Envelope;
-use identity::head::{Mandate, TrustLine};
+use identity::head::Mandate;
 use identity::id::Digest;
 use identity::key::{EdKey, PublicKey, Sign as _};
-use identity::principal::{NodeName, Principal};
+use identity::principal::{Address, NodeName, Principal};
 use identity::time::Timestamp;
 use ledger::error::{DAMAGED, LedgerError};
 use ledger::store::Ledger;
@@ -39,6 +39,7 @@ use crate::store::folder::{GatewayFile, GatewayFolder};
 use crate::write::issuers::{self, Issuers, IssuersUpdate, Keys};
 use crate::write::observations::{self, ObservationBuffer};
 use crate::write::peers::Peers;
+use crate::write::places;
 use crate::write::published::{Shelf, Staged};
 use crate::write::suspended::Suspended;
 use crate::write::tips::{OwnVoice, Tips};
@@ -144,9 +145,10 @@ impl Gateway {
         check(&ledger)?;
         let state = ledger.state(&founding, clock::now())?;
         let voice = own_voice(folder, &about.node, &state)?;
+        let about = places::settle(folder, &state, voice.public())?;
         let halt = Arc::new(Halt::read(&ledger)?);
         halt.heed(&state, voice.public());
-        let judgment = Arc::new(ArcSwap::from_pointee(judge_by(&state).ok_or(GatewayError::NoHead)?));
+        let judgment = Arc::new(ArcSwap::from_pointee(issuers::judgment(&state).ok_or(GatewayError::NoHead)?));
         let issuers = Arc::new(ArcSwap::from_pointee(Issuers::find(&state, folder, voice.public())?));
         let registry = Arc::new(Registry::default());
         let tally = Arc::new(Tally::default());
@@ -230,6 +232,11 @@ impl Gateway {
         if due && let Err(why) = self.writer.run(|_| Ok(())).await {
             tracing::error!(%why, "what is due could not be written; will try again");
         }
+    }
+
+    /// Where machines find it now.
+    pub fn addresses(&self) -> Vec<Address> {
+        places::named_or(&self.judgment.load().head, self.voice(), &self.about).to_vec()
     }
 
     /// The gateway's own mandate, if it is in force.
@@ -432,8 +439,10 @@ fn effect(
     halt: Arc<Halt>,
 ) -> Box<dyn Fn(&State) + Send> {
     Box::new(move |state| {
-        halt.heed(state, issuers_update.tips.voice().public());
-        if let Some(fresh) = judge_by(state) {
+        let voice = issuers_update.tips.voice().public();
+        halt.heed(state, voice);
+        places::keep(&issuers_update.folder, state, voice);
+        if let Some(fresh) = issuers::judgment(state) {
             judgment.store(Arc::new(fresh));
         }
         issuers_update.bring_up(state);
@@ -450,20 +459,6 @@ fn passes(state: &State, key: &PublicKey) -> bool {
     // While the members' map is on its way, who was let in stays.
     let stays = |member: &MemberRecord| member.why == Some(Why::NoMap) || renew::check_standing(state, member).is_ok();
     state.member(key).is_some_and(stays)
-}
-
-fn judge_by(state: &State) -> Option<Judgment> {
-    let mut head = state.head()?.head.clone();
-    // Remove wins, whichever head named it first.
-    head.revocations.absorb(state.revoked());
-    let (org, name) = (state.org, state.name.clone());
-    let numbered = |(line, root): (TrustLine, _)| (line.version, root);
-    let roots = Roots::numbered(
-        issuers::roots(state, issuers::judged(state, Domain::Identity, true)).into_iter().map(numbered),
-    );
-    let former = issuers::roots(state, issuers::judged(state, Domain::Identity, false)).into_iter().map(numbered);
-    let former = former.filter(|(_, root)| !roots.certificates().contains(root)).collect::<Vec<_>>();
-    Some(Judgment { org, name, roots, head, former: Roots::numbered(former) })
 }
 
 impl Gateway {

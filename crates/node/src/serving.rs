@@ -32,7 +32,7 @@ pub async fn serve(
 }
 
 fn announce(json: bool, gateway: &Gateway, local: SocketAddr) {
-    let addresses: Vec<String> = gateway.about.addresses.iter().map(ToString::to_string).collect();
+    let addresses: Vec<String> = gateway.addresses().iter().map(ToString::to_string).collect();
     let (org, name) = (gateway.about.org.to_string(), gateway.about.node.to_string());
     if json {
         let ready = Ready { event: "ready", org, gateway: name, listen: local, addresses };

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub const ENDS_SOON: Seconds = Seconds::DAY.times(90);
 
 /// More ways to one machine are not told to all the others.
-pub(crate) const MAX_ADDRESSES: usize = 16;
+pub const MAX_ADDRESSES: usize = 16;
 
 /// Signed by the node key, and by the voice that it names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use identity::bundle::Domain;
 use identity::envelope::Payload;
 use identity::id::{Digest, Fingerprint};
 use identity::key::PublicKey;
-use identity::principal::{NodeName, Principal};
+use identity::principal::{Address, NodeName, Principal};
 use identity::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,9 @@ pub struct Report {
     /// The head that it followed before, if the one that it follows does not name it: perhaps operators went round it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<Mark>,
+    /// Where it found the gateway, if its mandate has no such address any more: none that it has led there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Address>,
 }
 
 /// Both domains, apart as everywhere.

@@ -1,5 +1,6 @@
 //! Founding: what it makes, what it says, and that there is never half an org.
 
+use std::net::ToSocketAddrs as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -304,4 +305,39 @@ fn a_home_and_a_root_may_be_named_from_where_one_stands() {
     assert!(here.join("root/harbor/svid.pem").exists());
     succeeded(&run("freehold-node", &["--root", "root", "leave", "--yes"]));
     assert!(!here.join("root/harbor").exists());
+}
+
+#[test]
+fn without_an_address_found_takes_what_leads_to_this_machine() {
+    let place = Place::new();
+    let founded = json(&place.freehold(&["found", "harbor", "--unprotected", "--json"]));
+    let tried = founded["tried"].as_array().unwrap().iter().filter(|tried| tried["chosen"] == true);
+    let chosen: Vec<String> = tried.map(|tried| text(tried, "address")).collect();
+    assert_eq!(founded["addresses"], serde_json::json!(chosen), "{founded}");
+    for address in &chosen {
+        assert!(address.to_socket_addrs().is_ok_and(|mut found| found.next().is_some()), "{address} leads somewhere");
+    }
+    assert_eq!(place.facts(&["gateway", "list"])[0]["addresses"], founded["addresses"]);
+}
+
+#[test]
+fn addresses_by_which_nobody_comes_are_told_when_an_org_is_founded() {
+    let found = |words: &[&str]| {
+        let place = Place::new();
+        // On a network of its own, where there is nothing but this machine.
+        let inside = place.freehold_command(&[&["found", "harbor", "--unprotected"], words].concat());
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--"]).arg(inside.get_program()).args(inside.get_args()).stdin(Stdio::null());
+        let told = output(command);
+        succeeded(&told);
+        (stdout(&told), stderr(&told))
+    };
+    let (told, warned) = found(&[]);
+    assert!(told.contains("at localhost:7443") && warned.contains("takes localhost:7443"), "{told}{warned}");
+    assert!(warned.contains("warning: no other machine reaches this gateway"), "{warned}");
+    let (told, warned) = found(&["--advertise", "no-such-host.invalid:7443"]);
+    assert!(told.contains("at no-such-host.invalid:7443"), "what a person named is taken: {told}");
+    assert!(warned.contains("no-such-host.invalid:7443: does not resolve here"), "{warned}");
+    let (_, warned) = found(&["--advertise", "192.168.7.1:7443"]);
+    assert!(warned.contains("only machines in the same network reach this gateway"), "{warned}");
 }

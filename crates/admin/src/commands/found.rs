@@ -1,9 +1,10 @@
 //! `freehold found`: a new org.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use clap::Args;
-use identity::principal::{Address, Host, Name, NodeName, OrgName, SignerName};
+use ground::clock;
+use identity::principal::{Address, Name, NodeName, OrgName, SignerName};
 use identity::time::Seconds;
 use serde::Serialize;
 use terminal::confirm::confirm;
@@ -11,10 +12,10 @@ use terminal::failure::Failure;
 use wire::known::Known;
 
 use crate::backup::reminder;
+use crate::found::addresses::{self, Tried};
 use crate::found::{self, FoundError, Phrase, Plan};
 use crate::home::{Common, During};
-
-const DEFAULT_PORT: u16 = 7443;
+use crate::root_keys::{LifetimeArgs, cut_short};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -27,7 +28,7 @@ pub struct Found {
     /// The org's name, and its SPIFFE trust domain
     name: OrgName,
     /// Where machines reach this gateway: HOST:PORT, wss://HOST or socks5://PROXY:PORT/HOST:PORT; may be repeated
-    /// [default: this machine's host name and localhost, port 7443]
+    /// [default: those of this machine that were tried and lead to it, port 7443]
     #[arg(long, value_name = "ADDRESS")]
     advertise: Vec<Address>,
     /// How many signers there are, and how many must agree
@@ -45,6 +46,8 @@ pub struct Found {
     /// How long a recovery waits before it takes effect
     #[arg(long, value_name = "SPAN", default_value = "24h")]
     recovery_delay: Seconds,
+    #[command(flatten)]
+    lifetimes: LifetimeArgs,
     /// Keep the private keys unencrypted: whoever reads the disk is the operator
     #[arg(long, conflicts_with = "passphrase_file")]
     unprotected: bool,
@@ -84,17 +87,21 @@ struct Told<'a> {
     head: u64,
     protected: bool,
     recovery: Vec<&'a str>,
+    /// What came of trying each address.
+    tried: &'a [Tried],
+    warnings: Vec<String>,
 }
 
 impl Found {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not found `{}`", self.name);
         self.check_others(common, &doing)?;
-        let plan = self.plan(common, &doing)?;
         let json = common.json;
+        let tried = self.addresses(json, &doing)?;
+        let plan = self.plan(common, &tried, &doing)?;
         let show = |phrases: &[Phrase], known: &Known| {
             if json {
-                tell_json(&plan, phrases, known);
+                tell_json(&plan, phrases, known, &tried);
             } else {
                 tell_phrases(phrases);
             }
@@ -139,12 +146,37 @@ impl Found {
         confirm(self.yes, doing, &format!("Found a NEW, separate org `{}`?", self.name))
     }
 
-    fn plan(&self, common: &Common, doing: &str) -> Result<Plan, Failure> {
-        let uname = rustix::system::uname();
-        let host = uname.nodename().to_string_lossy().to_ascii_lowercase();
-        let label = member::ask::enroll::own_name(&host);
+    /// Tries those that were named, or proposes some, and says what came of it. A proposal that is not good is asked about.
+    fn addresses(&self, json: bool, doing: &str) -> Result<Vec<Tried>, Failure> {
+        let proposes = self.advertise.is_empty();
+        let tried = if proposes { addresses::propose(&host_name()) } else { addresses::look_at(&self.advertise) };
+        let warnings = addresses::warnings(&tried);
+        if !json {
+            for tried in tried.iter().filter(|_| proposes) {
+                let word = if tried.chosen { "takes" } else { "leaves out" };
+                eprintln!("{word} {}: {}", tried.address, tried.found);
+            }
+            for line in &warnings {
+                eprintln!("warning: {line}");
+            }
+            if proposes && !warnings.is_empty() {
+                eprintln!("Name a better one: --advertise HOST:PORT; or later: freehold gateway address add");
+            }
+        }
+        if proposes && std::io::stdin().is_terminal() && !json {
+            confirm(self.yes, doing, "Found with these addresses?")?;
+        }
+        Ok(tried)
+    }
+
+    fn plan(&self, common: &Common, tried: &[Tried], doing: &str) -> Result<Plan, Failure> {
+        let label = member::ask::enroll::own_name(&host_name());
         if self.svid_ttl < Seconds(10) || self.svid_ttl > Seconds::DAY.times(90) {
             return Err(Failure::usage(doing, "an SVID lives between 10s and 90d"));
+        }
+        let lives = self.lifetimes.lives(doing)?;
+        if lives.issuer_is_cut() && !common.json {
+            eprintln!("{}", cut_short(clock::now() + lives.root));
         }
         let login = || {
             ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok()?.to_ascii_lowercase().parse().ok())
@@ -159,28 +191,28 @@ impl Found {
         };
         Ok(Plan {
             org: self.name.clone(),
-            addresses: if self.advertise.is_empty() { default_addresses(&host) } else { self.advertise.clone() },
+            addresses: tried.iter().filter(|tried| tried.chosen).map(|tried| tried.address.clone()).collect(),
             threshold: self.signers.k,
             signers: signer_names(&user, self.signers.n).during(doing)?,
             user,
             node,
             svid_ttl: self.svid_ttl,
             recovery_delay: self.recovery_delay,
+            lives,
             passphrase: common.new_passphrase(self.unprotected, doing)?,
         })
     }
 }
 
-fn default_addresses(host: &str) -> Vec<Address> {
-    let hosts = [host.parse().ok(), Some(Host::Dns("localhost".to_owned()))];
-    hosts.into_iter().flatten().map(|host| Address::direct(host, DEFAULT_PORT)).collect()
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase()
 }
 
 fn signer_names(user: &Name, count: usize) -> Result<Vec<SignerName>, identity::principal::BadName> {
     (1..=count).map(|n| if n == 1 { user.to_string().parse() } else { format!("{user}-{n}").parse() }).collect()
 }
 
-fn tell_json(plan: &Plan, phrases: &[Phrase], known: &Known) {
+fn tell_json(plan: &Plan, phrases: &[Phrase], known: &Known, tried: &[Tried]) {
     let told = Told {
         org: plan.org.as_str(),
         org_id: known.org().to_string(),
@@ -191,6 +223,8 @@ fn tell_json(plan: &Plan, phrases: &[Phrase], known: &Known) {
         head: known.head.head.version,
         protected: plan.passphrase.is_some(),
         recovery: phrases.iter().map(Phrase::words).collect(),
+        tried,
+        warnings: addresses::warnings(tried),
     };
     println!("{}", serde_json::to_string_pretty(&told).unwrap_or_default());
     let _ = std::io::stdout().flush();

@@ -175,6 +175,11 @@ impl Org {
         for (domain, until) in ways.into_iter().filter_map(|(domain, ways)| Some((domain, ways.active_until()?))) {
             self.push(standing::issuer(self.found.now, domain, until));
         }
+        for (domain, until) in ways.into_iter().filter_map(|(domain, ways)| Some((domain, ways.root_until()?))) {
+            if let Some(ending) = standing::root(self.found.now, domain, until, Viewer::Operator) {
+                self.push(ending);
+            }
+        }
         // What has ended is told by then, with its own cure.
         let troubles = issuers.troubles(Timestamp::from_unix(0));
         if troubles.is_empty() {

@@ -27,7 +27,7 @@ use member::store::scope::{NodeFile, Scope, ScopeError};
 use operate::folder::{FolderError, Memory, OperatorFolder};
 use operate::key::{self, KeyError};
 use operate::session::timely::{FRESH, MANDATE};
-use operate::trust::issuers::ISSUER_LIFE;
+use operate::trust::lifetimes::{Certifier, Lifetimes};
 use org::founding::{BadFounding, Founding, FoundingRecord};
 use org::invite::admission::{Claim, ClaimAuthority};
 use org::ledger::entry::{Action, NotWritten, SignedEntry, Stamp};
@@ -50,6 +50,7 @@ pub struct Plan {
     pub node: NodeName,
     pub svid_ttl: Seconds,
     pub recovery_delay: Seconds,
+    pub lives: Lifetimes,
     pub passphrase: Option<Passphrase>,
 }
 
@@ -115,7 +116,6 @@ pub enum Flaw {
 
 /// The first gateway may issue for every name.
 const ANY_NAME: &str = "*";
-const ROOT_LIFE: Seconds = Seconds::DAY.times(365 * 20);
 const RECOVERY_PHRASES: usize = 3;
 const RECOVERY_THRESHOLD: usize = 2;
 
@@ -190,7 +190,7 @@ struct Roots {
 
 impl Roots {
     fn draw(plan: &Plan, now: Timestamp) -> Result<Self, FoundError> {
-        Ok(Self { identity: root(&plan.org, now)?, endpoint: root(&plan.org, now)? })
+        Ok(Self { identity: root(plan, now)?, endpoint: root(plan, now)? })
     }
 
     fn save(&self, operator: &OperatorFolder, passphrase: Option<&Passphrase>) -> Result<(), FoundError> {
@@ -199,9 +199,9 @@ impl Roots {
     }
 }
 
-fn root<D: InDomain>(org: &OrgName, now: Timestamp) -> Result<(Authority<D>, P256Key), FoundError> {
+fn root<D: InDomain>(plan: &Plan, now: Timestamp) -> Result<(Authority<D>, P256Key), FoundError> {
     let key = random::p256()?;
-    let authority = Authority::root(org, &key, random::serial()?, Validity::from_now(now, ROOT_LIFE))?;
+    let authority = Authority::root(&plan.org, &key, random::serial()?, Validity::from_now(now, plan.lives.root))?;
     Ok((authority, key))
 }
 
@@ -254,11 +254,13 @@ impl Founder<'_> {
     fn gateway_keys(&self, roots: &Roots, folder: &GatewayFolder) -> Result<GatewayKeys, FoundError> {
         let (identity_key, endpoint_key) = (random::p256()?, random::p256()?);
         let (org, node) = (&self.plan.org, &self.plan.node);
-        let life = || Validity::from_now(self.now, ISSUER_LIFE);
+        let life = self.plan.lives.issuer;
+        let identity_life = Certifier { root: &roots.identity.0, life }.validity(self.now);
+        let endpoint_life = Certifier { root: &roots.endpoint.0, life }.validity(self.now);
         let keys = GatewayKeys {
             voice: random::ed25519()?,
-            identity: roots.identity.0.certify_issuer(org, node, &identity_key, random::serial()?, life())?,
-            endpoint: roots.endpoint.0.certify_issuer(org, node, &endpoint_key, random::serial()?, life())?,
+            identity: roots.identity.0.certify_issuer(org, node, &identity_key, random::serial()?, identity_life)?,
+            endpoint: roots.endpoint.0.certify_issuer(org, node, &endpoint_key, random::serial()?, endpoint_life)?,
             endpoint_root: roots.endpoint.0.certificate().clone(),
         };
         folder.save_keys(&keys, &identity_key, &endpoint_key)?;

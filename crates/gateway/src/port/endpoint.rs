@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use arc_swap::ArcSwap;
 use ground::{clock, random};
 use identity::certificate::{self, Validity};
+use identity::principal::Host;
 use identity::time::{Seconds, Timestamp};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -25,6 +26,18 @@ pub struct NoCertificate(String);
 struct Shown {
     certified: Arc<CertifiedKey>,
     issuers: Arc<Issuers>,
+    /// The names in it.
+    hosts: Vec<Host>,
+}
+
+impl Shown {
+    /// Would one that is made now say something else?
+    fn is_old(&self, gateway: &Gateway) -> bool {
+        let judgment = gateway.judgment.load();
+        let mandate = judgment.head.mandate_for_voice(gateway.voice());
+        !Arc::ptr_eq(&self.issuers, &gateway.keys.issuers.load_full())
+            || mandate.is_some_and(|mandate| mandate.hosts != self.hosts)
+    }
 }
 
 #[derive(Debug)]
@@ -56,9 +69,9 @@ impl EndpointCertificate {
         Ok(())
     }
 
-    /// Whoever heard of a new root and comes at once is shown the way to it.
+    /// Whoever heard of a new root, or of a new name, and comes at once is shown the way to it.
     fn follow(&self) {
-        let is_old = |gateway: &Gateway| !Arc::ptr_eq(&self.current.load().issuers, &gateway.keys.issuers.load_full());
+        let is_old = |gateway: &Gateway| self.current.load().is_old(gateway);
         let Some(gateway) = self.gateway.upgrade().filter(|gateway| is_old(gateway)) else {
             return;
         };
@@ -67,13 +80,15 @@ impl EndpointCertificate {
             return;
         }
         match self.renew(&gateway) {
-            Ok(()) => tracing::info!("made the gateway's certificate anew: trust has changed"),
+            Ok(()) => tracing::info!("made the gateway's certificate anew: trust or its names have changed"),
             Err(why) => {
                 tracing::error!(%why, "the gateway shows its former certificate");
                 // Not again for each caller: whoever looks after it tries later.
-                let (issuers, certified) =
-                    (gateway.keys.issuers.load_full(), Arc::clone(&self.current.load().certified));
-                self.current.store(Arc::new(Shown { certified, issuers }));
+                let issuers = gateway.keys.issuers.load_full();
+                let judgment = gateway.judgment.load();
+                let hosts = judgment.head.mandate_for_voice(gateway.voice()).map(|mandate| mandate.hosts.clone());
+                let certified = Arc::clone(&self.current.load().certified);
+                self.current.store(Arc::new(Shown { certified, issuers, hosts: hosts.unwrap_or_default() }));
                 self.due.store(0, Ordering::Relaxed);
             }
         }
@@ -111,5 +126,8 @@ fn issue(gateway: &Gateway) -> Result<(Shown, [Timestamp; 3]), NoCertificate> {
     let leaf = issuers.endpoint.authority.issue_endpoint(&mandate.hosts, &request, serial, Validity::until(now, end));
     let leaf = leaf.map_err(|why| no(&why))?;
     let certified = tls::certified(issuers.endpoint_chain(leaf), &key).map_err(|why| no(&why))?;
-    Ok((Shown { certified: Arc::new(certified), issuers }, [now, now + Seconds(end.since(now).0 / 2), end]))
+    Ok((
+        Shown { certified: Arc::new(certified), issuers, hosts: mandate.hosts },
+        [now, now + Seconds(end.since(now).0 / 2), end],
+    ))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ground::clock;
 use identity::causes::describe;
+use identity::principal::Address;
 use identity::time::{Seconds, Timestamp};
 use member::agent;
 use member::store::scope::{Scope, ScopeError};
@@ -39,6 +40,7 @@ const CATCH_UP_TIME: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 /// By the wall clock, so that neither sleep nor a clock that is set matters.
 const CERTIFICATE_EVERY: Duration = Duration::from_secs(5);
+const ADDRESS_EVERY: Duration = Duration::from_secs(1);
 const WATCH_EVERY: Duration = Duration::from_hours(1);
 
 /// How to serve.
@@ -304,29 +306,55 @@ fn warn_of_issuers(issuers: &Issuers, now: Timestamp) {
         if let Some(until) = ways.active_until().filter(|until| now < *until && *until <= now + ENDS_SOON) {
             tracing::warn!(domain, %until, "an issuing certificate of this gateway ends soon; renew it: freehold rotate {domain}");
         }
+        match ways.root_until() {
+            Some(until) if until <= now => {
+                tracing::error!(domain, %until, "the root has ended, and nothing under it is believed: freehold rotate {domain}");
+            }
+            Some(until) if until <= now + ENDS_SOON => {
+                tracing::warn!(domain, %until, "the root ends soon; put another in its place: freehold rotate {domain}");
+            }
+            Some(_) | None => {}
+        }
     }
 }
 
-/// The gateway's machine is an ordinary member: it renews and checks in like any other, through its own port.
+/// The gateway's machine is an ordinary member: it renews and checks in like any other, through its own port, by the name
+/// that comes first.
 async fn run_own_agent(
     gateway: Arc<Gateway>,
     folder: GatewayFolder,
     local: SocketAddr,
     tally: Arc<agent::metrics::Tally>,
-    stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<bool>,
 ) {
-    let Some(address) = gateway.about.addresses.first().cloned() else {
-        return;
-    };
-    let own = GatewayAddress { address, dial: Some(local) };
-    let options = agent::AgentOptions { tried_first: Some(vec![own]), tally, ..agent::AgentOptions::default() };
-    while let Err(why) = agent::run(folder.scope(), options.clone(), stop.clone()).await {
-        if matches!(why, agent::AgentError::AlreadyRunning) {
+    while let Some(address) = gateway.addresses().into_iter().next() {
+        let own = GatewayAddress { address: address.clone(), dial: Some(local) };
+        let tried_first = Some(vec![own]);
+        let options = agent::AgentOptions { tried_first, tally: Arc::clone(&tally), ..agent::AgentOptions::default() };
+        let (end, ended) = watch::channel(false);
+        let run = agent::run(folder.scope(), options, ended);
+        tokio::pin!(run);
+        let (ran, over) = tokio::select! {
+            ran = &mut run => (ran, false),
+            () = stopped(&mut stop) => { end.send_replace(true); (run.await, true) }
+            () = comes_second(&gateway, &address) => { end.send_replace(true); (run.await, false) }
+        };
+        match ran {
+            Ok(()) if over => return,
+            Ok(()) => continue,
             // A machine that joined may have one running for itself.
-            tokio::time::sleep(LOOK_EVERY).await;
-            continue;
+            Err(agent::AgentError::AlreadyRunning) => {}
+            Err(why) => {
+                tracing::error!(why = describe(&why), "the gateway's own node stopped; starting it again in a minute");
+            }
         }
-        tracing::error!(why = describe(&why), "the gateway's own node stopped; starting it again in a minute");
         tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Waits until another address comes first.
+async fn comes_second(gateway: &Gateway, address: &Address) {
+    while gateway.addresses().first() == Some(address) {
+        tokio::time::sleep(ADDRESS_EVERY).await;
     }
 }

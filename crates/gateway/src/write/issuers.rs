@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ground::clock;
 use identity::authority::Authority;
-use identity::bundle::{Domain, Endpoint, Identity, InDomain};
+use identity::bundle::{Domain, Endpoint, Identity, InDomain, Roots};
 use identity::certificate;
 use identity::head::{Mandate, TrustLine, TrustState};
 use identity::id::{Fingerprint, KeyId};
@@ -15,6 +15,7 @@ use identity::trust;
 use member::store::scope::{ScopeError, Unsound};
 use org::state::State;
 use pki_types::CertificateDer;
+use wire::tls::Judgment;
 
 use crate::store::folder::{GatewayFolder, Issuing as Held};
 use crate::write::tips::Tips;
@@ -97,6 +98,12 @@ impl Ways {
     /// Until when what this key issues leads to a root in use.
     pub fn active_until(&self) -> Option<Timestamp> {
         self.paths.iter().filter(|path| path.state == TrustState::Active).map(|path| path.until).max()
+    }
+
+    /// When the last of the roots ends to which it leads.
+    pub fn root_until(&self) -> Option<Timestamp> {
+        let ends = self.paths.iter().filter_map(|path| certificate::read(&path.root).ok());
+        ends.map(|root| root.validity.not_after).max()
     }
 }
 
@@ -365,4 +372,17 @@ impl IssuersUpdate {
             }
         }
     }
+}
+
+/// By what callers are judged: the head, and the roots that it has trusted.
+pub(crate) fn judgment(state: &State) -> Option<Judgment> {
+    let mut head = state.head()?.head.clone();
+    // Remove wins, whichever head named it first.
+    head.revocations.absorb(state.revoked());
+    let (org, name) = (state.org, state.name.clone());
+    let numbered = |(line, root): (TrustLine, _)| (line.version, root);
+    let rooted = |trusted: bool| roots(state, judged(state, Domain::Identity, trusted)).into_iter().map(numbered);
+    let roots = Roots::numbered(rooted(true));
+    let former = rooted(false).filter(|(_, root)| !roots.certificates().contains(root)).collect::<Vec<_>>();
+    Some(Judgment { org, name, roots, head, former: Roots::numbered(former) })
 }

@@ -1,5 +1,6 @@
 //! How something becomes durable, and what readers see of it then.
 
+pub(crate) mod places;
 pub(crate) mod tips;
 pub(crate) mod observations;
 pub(crate) mod peers;

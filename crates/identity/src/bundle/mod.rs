@@ -239,6 +239,12 @@ impl<D: InDomain> Roots<D> {
         &self.certificates
     }
 
+    /// When the last of them ends.
+    pub fn until(&self) -> Option<Timestamp> {
+        let ends = self.certificates.iter().filter_map(|root| certificate::read(root).ok());
+        ends.map(|root| root.validity.not_after).max()
+    }
+
     /// The roots of several versions at once.
     pub fn of_all<'a>(bundles: impl IntoIterator<Item = &'a Bundle<D>>) -> Self
     where

@@ -23,11 +23,18 @@ pub(super) struct Gateways {
     good: Option<LastGood>,
     /// Since when that has been another one than comes first: the first may only have been away for a moment.
     second_since: Option<Timestamp>,
+    /// Where one answered last, on disk or not.
+    at: Option<Address>,
+    /// The head names that address no longer, and what it names now was not tried yet. If that leads nowhere, this node
+    /// goes back there.
+    moved: bool,
 }
 
 impl Gateways {
     pub(super) fn of(head: Option<&Head>, good: Option<LastGood>) -> Self {
-        let mut gateways = Self { by_head: Vec::new(), first: None, mute: Vec::new(), good, second_since: None };
+        let at = good.as_ref().map(|good| good.address.clone());
+        let (by_head, mute) = (Vec::new(), Vec::new());
+        let mut gateways = Self { by_head, first: None, mute, good, second_since: None, at, moved: false };
         if let Some(head) = head {
             gateways.learn(head);
         }
@@ -36,7 +43,9 @@ impl Gateways {
 
     /// What a head says of gateways. It is on disk with the head.
     fn learn(&mut self, head: &Head) {
-        self.by_head = head.gateway_addresses(clock::now());
+        let before = std::mem::replace(&mut self.by_head, head.gateway_addresses(clock::now()));
+        let is_gone = |at: &Address| before.contains(at) && !self.by_head.contains(at);
+        self.moved |= self.at.as_ref().is_some_and(is_gone) && !self.by_head.is_empty();
         self.first = head.first_gateway().cloned();
         self.mute = head.mute_addresses();
     }
@@ -54,12 +63,23 @@ impl Gateways {
         // The last good one, unless another comes first since, or the operators' list no longer has it.
         let good = self.good.as_ref().filter(|good| good.first == self.first).map(|good| good.address.clone());
         let good = good.filter(|good| declared.is_empty() || declared.contains(good));
-        in_turn(good.into_iter().chain(known))
+        let mut all = in_turn(good.into_iter().chain(known).chain(self.at.clone()));
+        if let Some(left) = self.left(declared) {
+            all.retain(|address| address != left);
+            all.push(left.clone());
+        }
+        all
+    }
+
+    /// What is to be tried last: it was just given up, and is better than nowhere.
+    fn left(&self, declared: &[Address]) -> Option<&Address> {
+        self.at.as_ref().filter(|at| self.moved && !declared.contains(at))
     }
 
     /// One answered, and these are all in order.
     fn met(&mut self, address: &Address, in_order: &[Address], now: Timestamp) {
         self.second_since = in_order.first().filter(|first| *first != address).map(|_| now);
+        (self.at, self.moved) = (Some(address.clone()), false);
     }
 
     /// Was another one kept to for so long that the first is to be tried again?
@@ -92,12 +112,28 @@ impl Agent {
     /// May what is open stay open? By a list that does not name it, it would not be found; some trials want a new line;
     /// and one who can issue nothing is not kept while there are others.
     pub(super) fn stays(&self, line: &Line, by: &[GatewayAddress]) -> bool {
+        let declared = self.engine.current().map_or(&[][..], |manifest| &manifest.runs.gateways);
         let (at, mute) = (line.gateway.address(), &self.gateways.mute);
         by.iter().any(|gateway| gateway.address == *at)
             && line.first == self.gateways.first
+            && self.gateways.left(declared).is_none()
             && !self.tries_the_first()
             && (line.under == self.engine.obeyed() || !self.engine.wants_new_line())
             && (!mute.contains(at) || by.iter().all(|gateway| mute.contains(&gateway.address)))
+    }
+
+    /// Where its gateway was found, if the head gives it addresses, and not this one. Its own machine finds it anyway.
+    pub(super) fn beside(&self, line: &Line) -> Option<Address> {
+        let at = line.gateway.address();
+        let own = self.options.tried_first.iter().flatten().any(|first| first.address == *at);
+        let mandate = line.known.head.head.mandate_of(&line.gateway.mandate.gateway)?;
+        (!own && !mandate.addresses.is_empty() && !mandate.addresses.contains(at)).then(|| at.clone())
+    }
+
+    /// Has what was just heard made another address than that of this line worth a try?
+    pub(super) fn goes_elsewhere(&self, line: &Line) -> bool {
+        let declared = self.engine.current().map_or(&[][..], |manifest| &manifest.runs.gateways);
+        self.gateways.left(declared) == Some(line.gateway.address())
     }
 
     pub(super) fn learn(&mut self, known: &Known) {
@@ -125,7 +161,10 @@ impl Agent {
 
 #[cfg(test)]
 mod tests {
+    use identity::head::Mandate;
+
     use super::*;
+    use crate::scene;
 
     #[test]
     fn a_gateway_that_was_away_for_a_moment_is_tried_again_if_it_comes_first() {
@@ -143,5 +182,30 @@ mod tests {
         // It answers: nothing is tried again.
         gateways.met(&first, &[first.clone(), second], now);
         assert!(!gateways.tries_the_first(after, now + Seconds(9_999)));
+    }
+    #[test]
+    fn where_a_gateway_is_no_longer_is_tried_after_where_it_is_and_not_given_up() {
+        let [old, new]: [Address; 2] = ["10.0.0.1:7443", "10.0.0.2:7443"].map(|at| at.parse().unwrap());
+        let founding = scene::founding();
+        let by = |addresses: &[&Address]| {
+            let addresses = addresses.iter().map(|address| (*address).clone()).collect();
+            let (not_before, not_after) = (Timestamp::from_unix(0), Timestamp::from_unix(1 << 40));
+            let mandate = Mandate { addresses, not_before, not_after, ..scene::mandate("quay") };
+            Head { mandates: vec![mandate], ..scene::head(&founding) }
+        };
+        let mut gateways = Gateways::of(Some(&by(&[&old])), None);
+        gateways.met(&old, &[old.clone()], scene::NOW);
+        gateways.learn(&by(&[&old, &new]));
+        assert_eq!((gateways.in_order(&[], &[], false), gateways.moved), (vec![old.clone(), new.clone()], false));
+        gateways.learn(&by(&[&new]));
+        assert_eq!(gateways.in_order(&[], std::slice::from_ref(&old), false), [new.clone(), old.clone()]);
+        assert_eq!(gateways.in_order(&[], &[], false), [new.clone(), old.clone()], "nothing is dropped");
+        // What operators declared is not overruled.
+        assert!(gateways.left(std::slice::from_ref(&old)).is_none());
+        // It led nowhere: back, and there it stays.
+        gateways.met(&old, &[new.clone(), old.clone()], scene::NOW);
+        assert!(!gateways.moved);
+        gateways.learn(&by(&[&new]));
+        assert!(!gateways.moved);
     }
 }

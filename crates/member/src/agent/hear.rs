@@ -61,7 +61,8 @@ impl Agent {
         let before = self.reports.last().and_then(|told| told.refused_lately(now));
         let roots = keep::trust_told(&self.scope, &self.node, &line.known)?;
         let (left, refused) = (self.scope.left(), self.offers.refused().or(before));
-        let told = told::of(&self.node, &line.known, left, &self.engine.view(), roots, refused);
+        let told =
+            told::of(&self.node, &line.known, left, &self.engine.view(), roots, refused).found(self.beside(line));
         let report = self.reports.last().is_none_or(|last| *last != told);
         let said_at = report.then(|| self.reports.next_at(now));
         let report = said_at.map(|at| told.signed(&self.scope, at)).transpose()?;

@@ -377,15 +377,21 @@ impl Agent {
         match self.line.take() {
             Some(line) if self.stays(&line, &by) => Ok(line),
             Some(_) | None => {
-                let (gateway, known) = sync::connect(&self.scope, &by).await?;
-                self.offers.forget_listing();
-                let first = self.gateways.first().cloned();
-                self.remember_good(gateway.address().clone());
-                self.learn(&known);
-                let (rivals, suspended) = (known.mark(), suspensions::mark(&self.scope));
-                Ok(Line { gateway, known, under: self.engine.obeyed(), first, rivals, suspended, used: false })
+                let line = self.dial(&by).await?;
+                // What it said may be that it is to be found elsewhere.
+                if self.goes_elsewhere(&line) { self.dial(&self.gateways()).await } else { Ok(line) }
             }
         }
+    }
+
+    async fn dial(&mut self, by: &[GatewayAddress]) -> Result<Line, AskError> {
+        let (gateway, known) = sync::connect(&self.scope, by).await?;
+        self.offers.forget_listing();
+        let first = self.gateways.first().cloned();
+        self.remember_good(gateway.address().clone());
+        self.learn(&known);
+        let (rivals, suspended) = (known.mark(), suspensions::mark(&self.scope));
+        Ok(Line { gateway, known, under: self.engine.obeyed(), first, rivals, suspended, used: false })
     }
 
     fn check_own_key(&self, known: &Known) -> Result<(), AskError> {

@@ -2,6 +2,7 @@
 
 use identity::envelope::Envelope;
 use identity::key::Sign as _;
+use identity::principal::Address;
 use identity::time::{Seconds, Timestamp};
 use manifest::stored::SCHEMA;
 use org::report::{Applied, Mark, Refused, Report, TrustTold, plain};
@@ -20,6 +21,7 @@ pub(crate) struct Told {
     refused: Option<Refused>,
     trust: Option<TrustTold>,
     left: Option<Mark>,
+    beside: Option<Address>,
 }
 
 pub(crate) fn of(
@@ -44,7 +46,7 @@ pub(crate) fn of(
         (None, None, None) => Applied::Nothing,
     };
     let head = Mark { version: known.head.head.version, digest: known.head.digest };
-    Told { node: node.clone(), head, applied, refused: refused.cloned(), trust, left }
+    Told { node: node.clone(), head, applied, refused: refused.cloned(), trust, left, beside: None }
 }
 
 /// What gateways were told of this node, and when.
@@ -81,6 +83,11 @@ impl Reports {
 const REMEMBERED: Seconds = Seconds::DAY;
 
 impl Told {
+    /// The gateway that hears it was found where it is not by its mandate.
+    pub(crate) fn found(self, beside: Option<Address>) -> Self {
+        Self { beside, ..self }
+    }
+
     /// What was refused before, if that is worth saying still.
     pub(crate) fn refused_lately(&self, now: Timestamp) -> Option<&Refused> {
         self.refused.as_ref().filter(|refused| now.since(refused.at) < REMEMBERED)
@@ -99,6 +106,7 @@ impl Told {
             agent: env!("CARGO_PKG_VERSION").to_owned(),
             trust: self.trust.clone(),
             left: self.left,
+            beside: self.beside.clone(),
         };
         let envelope = Envelope::seal(Some(self.node.org_id), &report).map_err(BadAnswer::from)?;
         Ok(envelope.signed(&node_key).map_err(BadAnswer::Key)?)

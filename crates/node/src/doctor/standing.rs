@@ -135,6 +135,25 @@ pub fn issuer(now: Timestamp, domain: Domain, until: Timestamp) -> Finding {
     }
 }
 
+/// The trusted root of a domain that lasts longest. All is well until then: nothing is said.
+pub fn root(now: Timestamp, domain: Domain, until: Timestamp, who: Viewer) -> Option<Finding> {
+    let (subject, word) = ("root", domain.word());
+    let cure = match who {
+        Viewer::Operator => format!("put another in its place: freehold rotate {word}"),
+        Viewer::Node => format!("an operator puts another in its place: freehold rotate {word}"),
+    };
+    match left(now, until) {
+        None => {
+            let found = format!("the `{word}` root ended at {until}: nothing under it is believed");
+            Some(Finding::wrong(subject, found, cure))
+        }
+        Some(time) if time <= ENDS_SOON => {
+            Some(Finding::soon(subject, format!("the `{word}` root ends at {until}"), cure))
+        }
+        Some(_) => None,
+    }
+}
+
 /// The gateway's HTTPS certificate, as it showed it just now. It is renewed at half of its seven days.
 pub(crate) fn endpoint(now: Timestamp, until: Timestamp) -> Finding {
     let cure = "the gateway's log says why it is not renewed; if the mandate ended: freehold refresh";

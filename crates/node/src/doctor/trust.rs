@@ -16,7 +16,7 @@ use wire::tls::OwnSvid;
 use wire::trust::{explain, refresh};
 
 use super::examination::Examination;
-use super::reach;
+use super::{reach, standing};
 use crate::program::Program;
 
 /// Does this machine go by the roots that the operators hand out, and do others read the same?
@@ -24,12 +24,16 @@ pub(super) fn trust(scope: &Scope, program: Program, known: &Known, now: Timesta
     let found = Both::open(scope, known, known.now(now)).and_then(|both| {
         let paths = scope.trust_paths()?;
         let endpoint = roots(scope, program, &paths, known, &both.endpoint);
-        Ok([endpoint, roots(scope, program, &paths, known, &both.identity)])
+        let mut found = vec![endpoint, roots(scope, program, &paths, known, &both.identity)];
+        found.extend(ending(&both.endpoint, known, now));
+        found.extend(ending(&both.identity, known, now));
+        Ok(found)
     });
-    found.map_or_else(
-        |why| vec![Finding::wrong("trust", describe(&why), program.anew())],
-        |found| found.into_iter().collect(),
-    )
+    found.unwrap_or_else(|why| vec![Finding::wrong("trust", describe(&why), program.anew())])
+}
+
+fn ending<D: InDomain>(trusting: &Trusting<D>, known: &Known, now: Timestamp) -> Option<Finding> {
+    standing::root(now, D::DOMAIN, trusting.roots(&known.head.head).until()?, standing::Viewer::Node)
 }
 
 fn roots<D: InDomain>(

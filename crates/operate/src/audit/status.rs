@@ -22,7 +22,7 @@ use crate::node::{self, waiting};
 use crate::session::reports::{Reports, reports_known};
 use crate::session::{OperateError, Result, Session};
 use crate::trust::issuers::{self, issuing_until};
-use crate::trust::versions::turned_elsewhere;
+use crate::trust::versions::{roots_until, turned_elsewhere};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct OrgStatus {
@@ -159,6 +159,7 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
     let heads_left = beside::left(state, &live, &reports);
     let alarms = [
         troubles(session, &live, &gateways, now),
+        ending_roots(session, now).await?,
         odd,
         beside::missing(session).await?,
         rivals.iter().map(|rival| rival.in_words(head.version)).collect(),
@@ -273,6 +274,23 @@ fn trust_views(lines: &[TrustLine], nodes: &[&NodeView], reports: Option<&Report
         is_told.then_some(TrustView { domain, version, state, used_by })
     });
     views.collect()
+}
+
+/// Roots that nobody turned away from in time.
+async fn ending_roots(session: &mut Session, now: Timestamp) -> Result<Vec<String>> {
+    let identity = roots_until::<Identity>(session).await?;
+    let endpoint = roots_until::<Endpoint>(session).await?;
+    let ends = [(Identity::DOMAIN, identity), (Endpoint::DOMAIN, endpoint)];
+    let told = |(domain, until): (Domain, Option<Timestamp>)| {
+        let (word, until) = (domain.word(), until?);
+        let what = match until {
+            over if over <= now => format!("ended at {over}: nothing under it is believed"),
+            soon if soon <= now + ENDS_SOON => format!("ends at {soon}"),
+            _ => return None,
+        };
+        Some(format!("the `{word}` root {what}: freehold rotate {word}"))
+    };
+    Ok(ends.into_iter().filter_map(told).collect())
 }
 
 /// Said in time: a rotation takes as long as its grace.

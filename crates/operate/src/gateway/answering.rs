@@ -55,15 +55,23 @@ pub fn last_there(session: &Session, nodes: &[NodeView], gateway: &NodeName) -> 
 async fn look_at(mandate: &Mandate, known: &Known) -> Option<String> {
     let mut why = "it has no address".to_owned();
     for address in &mandate.addresses {
-        let patience = LOOK.max(patience(&address.way));
-        match timeout(patience, believe(address.clone(), known)).await {
-            Ok(Ok(name)) if name == mandate.gateway => return None,
-            Ok(Ok(name)) => why = format!("`{name}` answers at {address}"),
-            Ok(Err(failed)) => why = describe(&failed),
-            Err(_) => why = format!("{address} says nothing for {} s", patience.as_secs()),
+        match at(address, &mandate.gateway, known).await {
+            Ok(()) => return None,
+            Err(not) => why = not,
         }
     }
     Some(why)
+}
+
+/// Does this very gateway answer at this address? Else why not.
+pub(super) async fn at(address: &Address, gateway: &NodeName, known: &Known) -> Result<(), String> {
+    let patience = LOOK.max(patience(&address.way));
+    match timeout(patience, believe(address.clone(), known)).await {
+        Ok(Ok(name)) if name == *gateway => Ok(()),
+        Ok(Ok(name)) => Err(format!("`{name}` answers at {address}")),
+        Ok(Err(failed)) => Err(describe(&failed)),
+        Err(_) => Err(format!("{address} says nothing for {} s", patience.as_secs())),
+    }
 }
 
 /// Who is there.

@@ -4,6 +4,7 @@ pub mod mandate;
 pub mod papers;
 pub mod reopen;
 pub mod answering;
+pub mod address;
 pub mod add;
 
 use std::collections::BTreeSet;

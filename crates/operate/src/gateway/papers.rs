@@ -15,6 +15,7 @@ use pki_types::CertificateDer;
 use crate::gateway::mandate_of;
 use crate::session::{OperateError, Result, Session};
 use crate::trust::issuers::{self, Told, issuing_key};
+use crate::trust::lifetimes::{Certifier, ISSUER_LIFE};
 use crate::trust::roots::{RootError, RootKeyring};
 use crate::trust::versions::{self, Version};
 
@@ -105,7 +106,10 @@ impl<T: InDomain> Ways<T> {
         let mut absent = Vec::new();
         for way in self.each.iter_mut().filter(|way| way.certificate.is_none()) {
             match roots.open::<T>(&way.root) {
-                Ok(root) => way.certificate = Some(issuers::certify(of.org, of.gateway, key, &root, now)?),
+                Ok(root) => {
+                    let by = Certifier { root: &root, life: ISSUER_LIFE };
+                    way.certificate = Some(issuers::certify(of.org, of.gateway, key, by, now)?);
+                }
                 Err(why @ RootError::NotHere { .. }) => absent.push(Absent { line: way.line.clone(), why }),
                 Err(why) => return Err(why.into()),
             }

@@ -72,15 +72,20 @@ impl PublishedMap {
 
     /// The nodes and classes on which a user is at home.
     pub fn homes_of(&self, user: &Name) -> Vec<String> {
+        self.those(|manifest| manifest.runs.users.contains(user))
+    }
+
+    /// The nodes and classes that are meant to be so, in words.
+    pub fn those(&self, so: impl Fn(&Manifest) -> bool) -> Vec<String> {
         let read = |leaf: &Leaf| leaf.manifest().and_then(|digest| self.manifest(digest));
-        let has = |leaf: &&Leaf| read(leaf).is_some_and(|it| it.runs.users.contains(user));
+        let has = |leaf: &&Leaf| read(leaf).is_some_and(|manifest| so(&manifest));
         let named = |leaf: &Leaf| match leaf {
             Leaf::Node(leaf) => format!("`{}`", leaf.name),
             Leaf::Class(leaf) => format!("the class `{}`", leaf.class),
         };
-        let mut homes: Vec<String> = self.leaves.iter().filter(has).map(named).collect();
-        homes.sort();
-        homes
+        let mut named: Vec<String> = self.leaves.iter().filter(has).map(named).collect();
+        named.sort();
+        named
     }
 
     pub fn nodes(&self) -> impl Iterator<Item = &NodeLeaf> {

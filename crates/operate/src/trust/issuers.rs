@@ -3,24 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ground::{clock, random};
-use identity::authority::Authority;
 use identity::bundle::{Bundle, Domain, InDomain};
-use identity::certificate::{self, RequestedKey, Validity};
+use identity::certificate::{self, RequestedKey};
 use identity::envelope::Envelope;
 use identity::head::{Head, Mandate};
 use identity::id::KeyId;
 use identity::principal::{NodeName, OrgName};
 use identity::text::Bytes;
-use identity::time::{Seconds, Timestamp};
+use identity::time::Timestamp;
 use org::gateway::Issuers;
 use pki_types::CertificateDer;
 use wire::control::{Call, ControlAnswer};
 
 use crate::session::{DeskError, OperateError, Result, Session, TrustError, Unwise};
+use crate::trust::lifetimes::Certifier;
 use crate::trust::versions;
-
-/// How long a certificate of an issuing key is good; a new version of the roots brings a new one.
-pub const ISSUER_LIFE: Seconds = Seconds::DAY.times(365 * 3);
 
 /// What each gateway said last.
 pub type Told = BTreeMap<NodeName, Issuers>;
@@ -59,7 +56,7 @@ impl Issuing<'_> {
     pub(super) fn certify<T: InDomain>(
         self,
         session: &Session,
-        root: &Authority<T>,
+        under: Certifier<'_, T>,
         now: Timestamp,
     ) -> Result<Vec<Bytes>> {
         self.check_without(session.head(), T::DOMAIN, now)?;
@@ -70,7 +67,7 @@ impl Issuing<'_> {
                 Some(issuers) => {
                     let key = mandated_key(mandate, issuers, T::DOMAIN);
                     let key = key.ok_or_else(|| TrustError::OtherIssuer(mandate.gateway.clone()))?;
-                    made.push(certify(&session.known.founding.record.name, &mandate.gateway, &key, root, now)?);
+                    made.push(certify(&session.known.founding.record.name, &mandate.gateway, &key, under, now)?);
                 }
                 None => unknown.push(mandate.gateway.clone()),
             }
@@ -104,11 +101,10 @@ pub(crate) fn certify<T: InDomain>(
     org: &OrgName,
     gateway: &NodeName,
     key: &RequestedKey,
-    root: &Authority<T>,
+    under: Certifier<'_, T>,
     now: Timestamp,
 ) -> Result<Bytes> {
-    let life = Validity::from_now(now, ISSUER_LIFE);
-    let made = root.certify_request(org, gateway, key, random::serial()?, life);
+    let made = under.root.certify_request(org, gateway, key, random::serial()?, under.validity(now));
     Ok(Bytes(made.map_err(Unwise::NotCertified)?.as_ref().to_vec()))
 }
 

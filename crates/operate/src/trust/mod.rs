@@ -1,5 +1,6 @@
 //! The trusted roots: who goes by which version, what depends on one, and the steps by which another takes its place.
 
+pub mod lifetimes;
 pub mod roots;
 pub mod versions;
 pub mod issuers;

@@ -12,13 +12,10 @@ use identity::certificate::{self, BadCertificate, Validity};
 use identity::id::Fingerprint;
 use identity::key::{BadKey, P256Key};
 use identity::principal::{OrgName, SignerName};
-use identity::time::{Seconds, Timestamp};
+use identity::time::Timestamp;
 use pki_types::CertificateDer;
 
 use crate::key::{self, AskPassphrase};
-
-/// How long a root is good for, if nobody turns to another before.
-const LIFE: Seconds = Seconds::DAY.times(365 * 20);
 
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
@@ -121,7 +118,7 @@ pub fn draw<D: InDomain>(
     org: &OrgName,
     version: u64,
     passphrase: Option<&Passphrase>,
-    now: Timestamp,
+    life: Validity,
 ) -> Result<Authority<D>, RootError> {
     let word = D::DOMAIN.word();
     let whole = numbers(folder, D::DOMAIN, ".pem");
@@ -137,8 +134,7 @@ pub fn draw<D: InDomain>(
         file::write_new(&at, &sealed::seal(key.pkcs8(), &purpose(D::DOMAIN), passphrase)?, FileAccess::Private)?;
         key
     };
-    let (serial, life) = (random::serial()?, Validity::from_now(now, LIFE));
-    let root = Authority::<D>::later_root(org, number, &key, serial, life);
+    let root = Authority::<D>::later_root(org, number, &key, random::serial()?, life);
     let root = root.map_err(|why| RootError::Certificate(word, why))?;
     file::write_new(&pem, root.pem().as_bytes(), FileAccess::Readable)?;
     Ok(root)

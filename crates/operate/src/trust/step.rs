@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use ground::clock;
-use identity::authority::Authority;
 use identity::bundle::{Bundle, BundleBody, Domain, Endpoint, Identity, InDomain, MAX_ISSUERS};
 use identity::head::{Cause, Grace, Head, TrustLine, Turn};
 use identity::id::Fingerprint;
@@ -16,6 +15,7 @@ use crate::key::SignerKeys;
 use crate::session::{Made, Result, Session, TrustError, Unsigned};
 use crate::trust::adopted;
 use crate::trust::issuers::{self, Issuing};
+use crate::trust::lifetimes::Certifier;
 use crate::trust::versions::{self, Version};
 
 /// What a step made so.
@@ -79,15 +79,15 @@ pub fn check_unstaged(session: &Session, domain: Domain) -> Result<(), TrustErro
 pub async fn publish<T: InDomain>(
     session: &mut Session,
     keys: &SignerKeys,
-    root: &Authority<T>,
+    under: Certifier<'_, T>,
     without: &BTreeSet<NodeName>,
 ) -> Result<Made<StepOutcome>> {
-    check_root::<T>(session, root.certificate()).await?;
+    check_root::<T>(session, under.root.certificate()).await?;
     let (told, outside) = (issuers::told(session).await?, versions::outside_in_use::<T>(session).await?);
     session
         .publish(keys, |session, now| {
-            let mut body = draft_bundle::<T>(session, &root.pem(), now)?;
-            body.issuers = Issuing { told: &told, without }.certify(session, root, now)?;
+            let mut body = draft_bundle::<T>(session, &under.root.pem(), now)?;
+            body.issuers = Issuing { told: &told, without }.certify(session, under, now)?;
             body.outside.clone_from(&outside);
             publish_beside(session, &body, now)
         })
@@ -234,6 +234,7 @@ pub(super) fn step_outcome(body: &BundleBody, grace: Option<Grace>, head: u64) -
 #[cfg(test)]
 mod tests {
     use ground::random;
+    use identity::authority::Authority;
     use identity::certificate::Validity;
     use identity::text::Bytes;
 

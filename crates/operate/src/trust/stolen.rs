@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use identity::authority::Authority;
 use identity::bundle::{Domain, InDomain};
 use identity::certificate::{self, RequestedKey};
 use identity::head::{Cause, Head, Mandate, Turn};
@@ -17,6 +16,7 @@ use crate::key::SignerKeys;
 use crate::replica::roll::Roll;
 use crate::session::{DeskError, Made, NextHead, OperateError, Result, Session, TrustError, Unsigned};
 use crate::trust::issuers::{Issuing, Told, certify, issuing_key, open};
+use crate::trust::lifetimes::Certifier;
 use crate::trust::step::{StepOutcome, check_room, check_root, draft_bundle, step, step_outcome};
 use crate::trust::versions::outside_in_use;
 
@@ -116,11 +116,11 @@ fn head(
 pub(crate) async fn replace<T: InDomain>(
     session: &mut Session,
     keys: &SignerKeys,
-    root: &Authority<T>,
+    under: Certifier<'_, T>,
     issuing: Issuing<'_>,
     waived: &[String],
 ) -> Result<Made<(StepOutcome, Spares)>> {
-    check_root::<T>(session, root.certificate()).await?;
+    check_root::<T>(session, under.root.certificate()).await?;
     let outside = match outside_in_use::<T>(session).await {
         // This is the way out if the bundle in use is nowhere any more.
         Err(OperateError::Trust(TrustError::BundleMissing(_))) => Vec::new(),
@@ -132,10 +132,10 @@ pub(crate) async fn replace<T: InDomain>(
             if spares.ready.is_empty() {
                 return Err(TrustError::NoSpare.into());
             }
-            let mut body = draft_bundle::<T>(session, &root.pem(), now)?;
+            let mut body = draft_bundle::<T>(session, &under.root.pem(), now)?;
             body.outside.clone_from(&outside);
             for (gateway, key) in &spares.ready {
-                body.issuers.push(certify(&session.known.founding.record.name, gateway, key, root, now)?);
+                body.issuers.push(certify(&session.known.founding.record.name, gateway, key, under, now)?);
             }
             let bundle = session.seal(check_room(&body)?)?;
             let next = head(session, T::DOMAIN, bundle.digest(), &spares, waived, now)?;

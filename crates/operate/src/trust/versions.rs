@@ -6,6 +6,7 @@ use identity::envelope::Envelope;
 use identity::head::TrustLine;
 use identity::id::Fingerprint;
 use identity::principal::SignerName;
+use identity::time::Timestamp;
 use identity::trust::{self, BadStep};
 use wire::known::Known;
 
@@ -84,6 +85,13 @@ fn signers_of(known: &Known, envelope: &Envelope) -> Vec<SignerName> {
 async fn active<T: InDomain>(session: &mut Session) -> Result<Option<Version<T>>> {
     let active = trust::active(&session.lines(), T::DOMAIN).map(|line| line.version);
     all::<T>(session).await?.need(active.unwrap_or_default())
+}
+
+/// When the last root of a domain that is trusted ends; nothing if none is here.
+pub(crate) async fn roots_until<T: InDomain>(session: &mut Session) -> Result<Option<Timestamp>> {
+    let all = all::<T>(session).await?.here;
+    let trusted = all.iter().filter(|version| version.line.state.is_trusted());
+    Ok(Roots::of_all(trusted.map(|version| &version.bundle)).until())
 }
 
 pub(crate) async fn in_use<T: InDomain>(session: &mut Session) -> Result<Version<T>> {

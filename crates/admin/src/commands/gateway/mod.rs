@@ -1,5 +1,6 @@
-//! `freehold gateway add | list | renew | move | reopen | remove`: which machines are gateways.
+//! `freehold gateway add | list | address | renew | move | reopen | remove`: which machines are gateways.
 
+mod address;
 pub mod mandate;
 pub mod refresh;
 mod reopen;
@@ -13,6 +14,7 @@ use clap::Subcommand;
 use terminal::failure::Failure;
 
 use add::Add;
+use address::AddressCommand;
 use first::Move;
 use list::List;
 use remove::Remove;
@@ -27,6 +29,9 @@ pub enum GatewayCommand {
     Add(Add),
     /// List the gateways, where they are, and how far each is
     List(List),
+    /// List, add and remove addresses at which machines find a gateway
+    #[command(subcommand)]
+    Address(AddressCommand),
     /// Let a gateway's mandate last longer, and certify its keys under roots that came since
     Renew(Renew),
     /// Have a gateway come before the others: nodes, invites and this tool go there
@@ -42,6 +47,7 @@ impl GatewayCommand {
         match self {
             Self::Add(add) => add.run(common).await,
             Self::List(list) => list.run(common).await,
+            Self::Address(address) => Box::pin(address.run(common)).await,
             Self::Renew(renew) => renew.run(common).await,
             Self::Move(to) => to.run(common).await,
             Self::Reopen(reopen) => Box::pin(reopen.run(common)).await,

@@ -35,7 +35,7 @@ impl Show {
 
 /// What the node says of itself.
 fn reported(heard: &Heard) -> Vec<String> {
-    let Report { head, agent, applied, refused, left, .. } = &heard.report;
+    let Report { head, agent, applied, refused, left, beside, .. } = &heard.report;
     let mut lines = vec![format!("reports    head {}, freehold-node {agent}, at {}", head.version, heard.received_at)];
     match applied {
         Applied::Nothing => {}
@@ -49,6 +49,11 @@ fn reported(heard: &Heard) -> Vec<String> {
     }
     lines.extend(left.iter().map(|left| {
         format!("left       head {} ({}), which the one that it followed then does not name", left.version, left.digest)
+    }));
+    lines.extend(beside.iter().map(|at| {
+        format!(
+            "found      a gateway at {at}, which is no address of the gateway any more: where it is now, nobody answers"
+        )
     }));
     lines.extend(refused.iter().map(|refused| format!("refused    at {}: {}", refused.at, refused.why)));
     lines

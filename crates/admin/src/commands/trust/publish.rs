@@ -7,6 +7,7 @@ use clap::Args;
 use identity::bundle::{Endpoint, Identity, InDomain, OutsideRoot};
 use identity::principal::{Host, NodeName};
 use operate::session::TrustError;
+use operate::trust::lifetimes::Certifier;
 use operate::trust::outside::OutsideWish;
 use operate::trust::step;
 use operate::trust::{issuers, outside};
@@ -15,7 +16,7 @@ use terminal::show::show;
 
 use crate::commands::trust::domain::{DomainWord, TurnTold};
 use crate::home::{Common, During, failure};
-use crate::root_keys::RootKeys;
+use crate::root_keys::{LifetimeArgs, RootKeys};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -40,14 +41,16 @@ pub struct Publish {
     /// Where the root keys are [default: the operator's folder]
     #[arg(long, value_name = "DIR")]
     roots: Option<PathBuf>,
+    #[command(flatten)]
+    lifetimes: LifetimeArgs,
     /// Draw no root; add this root certificate of somebody else, a PEM file, for downloads from --for alone
-    #[arg(long, value_name = "FILE", requires = "hosts", conflicts_with_all = ["without", "roots"])]
+    #[arg(long, value_name = "FILE", requires = "hosts", conflicts_with_all = ["without", "roots", "root_lifetime", "issuer_lifetime"])]
     outside: Option<PathBuf>,
     /// The name of a gateway for which the outside root counts; may be repeated
     #[arg(long = "for", id = "hosts", value_name = "HOST", num_args = 1.., requires = "outside")]
     hosts: Vec<Host>,
     /// Draw no root; drop the outside roots that are there
-    #[arg(long, conflicts_with_all = ["without", "roots"])]
+    #[arg(long, conflicts_with_all = ["without", "roots", "root_lifetime", "issuer_lifetime"])]
     outside_none: bool,
 }
 
@@ -69,9 +72,11 @@ impl Publish {
             let without: BTreeSet<NodeName> = self.without.into_iter().collect();
             let left_out = issuers::check_without(&mut session, &without, T::DOMAIN).await;
             left_out.during(&doing)?;
-            let roots = RootKeys::new(common, &session, self.roots);
+            let lives = self.lifetimes.lives(&doing)?;
+            let roots = RootKeys::new(common, &session, self.roots).lasting(lives);
             let root = roots.next::<T>(&mut session, &doing).await?;
-            step::publish(&mut session, &keys, &root, &without).await
+            let under = Certifier { root: &root, life: lives.issuer };
+            step::publish(&mut session, &keys, under, &without).await
         };
         let made = made.during(&doing)?;
         let told = TurnTold::of(common, &session.known, &made, &doing)?;

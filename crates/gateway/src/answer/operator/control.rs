@@ -127,7 +127,7 @@ async fn survey(gateway: &Gateway, halt: Option<Refusal>, mark: Option<Envelope>
         signers: state.told_steps(1),
         tip,
         gateway: gateway.about.node.clone(),
-        addresses: gateway.about.addresses.clone(),
+        addresses: gateway.addresses(),
         halt,
         recoveries: waiting.map(recovery).collect(),
         mark,

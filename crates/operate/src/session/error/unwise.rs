@@ -3,11 +3,11 @@
 use identity::certificate::BadCertificate;
 use identity::id::Digest;
 use identity::key::PublicKey;
-use identity::principal::{NodeName, Principal, SignerName};
+use identity::principal::{Address, NodeName, Principal, SignerName};
 use identity::signers::BadQuorum;
 use identity::time::Seconds;
 use manifest::fleet::ROLE_OPERATOR;
-use org::gateway::BadGatewayRequest;
+use org::gateway::{BadGatewayRequest, MAX_ADDRESSES};
 use org::invite::approve::Waiver;
 use org::release::{Agent, BadRelease};
 use org::suspend::LONGEST;
@@ -72,6 +72,19 @@ pub enum Unwise {
     MandateOver(NodeName),
     #[error("`{0}` is the last gateway: without it nothing can join or renew")]
     LastGateway(NodeName),
+    #[error("machines find `{gateway}` at {address} already")]
+    AddressAlready { gateway: NodeName, address: Address },
+    #[error("a gateway has {MAX_ADDRESSES} addresses at most")]
+    TooManyAddresses,
+    #[error("{address} is the last address of `{gateway}`: nobody would find it")]
+    LastAddress { gateway: NodeName, address: Address },
+    #[error(
+        "{address} is in what the fleet declares as `gateways` for {}: take it out there and publish first, which is tried by \
+         each machine", .by.join(", ")
+    )]
+    AddressDeclared { address: String, by: Vec<String> },
+    #[error("where `{gateway}` is found without it, nothing answers from here: {why}")]
+    NothingElseAnswers { gateway: NodeName, why: String },
     #[error("nothing is wrong with `{0}`: it has all that it ever told of, and its chain does not fork")]
     NothingWrong(NodeName),
     #[error(

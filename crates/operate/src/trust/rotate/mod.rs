@@ -15,7 +15,6 @@ use identity::trust::{self, TrustStep};
 
 use super::adopted::Stances;
 use super::dependents::{self, Outcome, Scene, TrustVersion};
-use super::issuers::ISSUER_LIFE;
 use super::stage::Stage;
 use super::stolen::Spares;
 use super::versions::{self, Versions};
@@ -144,12 +143,12 @@ pub(crate) struct ReplacePlan {
 }
 
 /// The root itself is drawn when it is done.
-fn replace_plan(mut scene: Scene, spares: &Spares) -> Result<ReplacePlan, TrustError> {
+fn replace_plan(mut scene: Scene, spares: &Spares, issuer_life: Seconds) -> Result<ReplacePlan, TrustError> {
     if spares.ready.is_empty() {
         return Err(TrustError::NoSpare);
     }
     spares.move_mandates(&mut scene.head.mandates, scene.domain);
-    let until = scene.now + ISSUER_LIFE;
+    let until = scene.now + issuer_life;
     let issuers = spares.ready.iter().map(|(_, key)| (key.id, until)).collect();
     let new =
         TrustVersion { version: trust::next_version(&scene.head.trust, scene.domain), roots: Vec::new(), issuers };

@@ -6,6 +6,7 @@ use ground::clock;
 use identity::authority::Authority;
 use identity::bundle::InDomain;
 use identity::head::Mandate;
+use identity::time::Seconds;
 use identity::trust::TrustStep;
 
 use super::run::{Attendant, Lack, RotateWish, Rotated, Run, Step};
@@ -14,6 +15,7 @@ use super::{ReplacePlan, replace_plan};
 use crate::key::SignerKeys;
 use crate::session::{Desk, OperateError, Session};
 use crate::trust::dependents::{Break, Outcome, Scene, look};
+use crate::trust::lifetimes::Certifier;
 use crate::trust::step::StepOutcome;
 use crate::trust::stolen::{self, Spares};
 
@@ -56,13 +58,14 @@ pub async fn replace<T: InDomain, A: Rescuer>(
 ) -> Result<Rotated, A::Stop> {
     let desk_of = async |session: &Session, mandate: &Mandate| rescuer.desk(session, mandate).await;
     let mut known = SpareKeys::gather(session, &wish.without, desk_of).await?;
-    let waived = threaten::<T, A>(session, &known, rescuer).await?;
+    let waived = threaten::<T, A>(session, &known, wish.issuer_life, rescuer).await?;
     rescuer.agree::<T>(session)?;
     for spare in known.draw(session, T::DOMAIN).await? {
         rescuer.drawn_before(&spare);
     }
     let root = rescuer.fresh_root::<T>(session).await?;
-    let made = stolen::replace(session, keys, &root, known.issuing(), &waived).await;
+    let under = Certifier { root: &root, life: wish.issuer_life };
+    let made = stolen::replace(session, keys, under, known.issuing(), &waived).await;
     drop((root, known));
     let made = made?;
     let mut run = Run { session, keys, wish, attendant: rescuer, rotated: Rotated::default() };
@@ -88,11 +91,12 @@ pub async fn replace<T: InDomain, A: Rescuer>(
 async fn threaten<T: InDomain, A: Rescuer>(
     session: &mut Session,
     known: &SpareKeys,
+    issuer_life: Seconds,
     rescuer: &mut A,
 ) -> Result<Vec<String>, A::Stop> {
     let scene = look::scene(session, T::DOMAIN).await?;
     let spares = Spares::of(&scene.head, known.issuing(), T::DOMAIN, clock::now());
-    let ReplacePlan { scene, step, outcome } = replace_plan(scene, &spares).map_err(OperateError::from)?;
+    let ReplacePlan { scene, step, outcome } = replace_plan(scene, &spares, issuer_life).map_err(OperateError::from)?;
     rescuer.threatened(&Threat { scene: &scene, step, outcome: &outcome, old: known.old(), spares: &spares });
     session.foretell(|session, now| stolen::foretold(session, T::DOMAIN, &spares, now)).await;
     Ok(outcome.breaks.iter().map(Break::in_words).collect())

@@ -19,6 +19,7 @@ use crate::session::{Made, OperateError, Session, TrustError};
 use crate::trust::adopted;
 use crate::trust::dependents::{self, look};
 use crate::trust::issuers;
+use crate::trust::lifetimes::Certifier;
 use crate::trust::retire::{RetireWish, retire};
 use crate::trust::stage::{finished, stage};
 use crate::trust::step::{self, LeftBehind, StepOutcome};
@@ -37,6 +38,8 @@ pub struct RotateWish {
     pub sure: bool,
     /// How long the old root is trusted beside the new one.
     pub grace: Seconds,
+    /// How long the certificates of issuing keys last under a new root.
+    pub issuer_life: Seconds,
     /// How long nodes are waited for.
     pub wait: Seconds,
     /// Nodes that are not waited for.
@@ -249,7 +252,8 @@ impl<A: Attendant> Run<'_, A> {
         let without = &self.wish.without;
         issuers::check_without(self.session, without, T::DOMAIN).await?;
         let root = self.attendant.root::<T>(self.session).await?;
-        let made = step::publish(self.session, self.keys, &root, without).await?;
+        let under = Certifier { root: &root, life: self.wish.issuer_life };
+        let made = step::publish(self.session, self.keys, under, without).await?;
         Ok(self.done(Step::Publish, made))
     }
 

@@ -10,6 +10,7 @@ use ground::clock;
 use identity::bundle::{Endpoint, Identity, InDomain};
 use identity::principal::NodeName;
 use identity::time::{Seconds, Timestamp};
+use operate::trust::lifetimes::Lifetimes;
 use operate::trust::rotate::replace::replace;
 use operate::trust::rotate::run::{Lack, Lacking, RotateWish, Step, go_back, rotate};
 use operate::trust::stage::{Stage, stage};
@@ -20,12 +21,14 @@ use terminal::show::show;
 use self::person::Person;
 use crate::commands::trust::domain::DomainWord;
 use crate::home::Common;
+use crate::root_keys::LifetimeArgs;
 use crate::waiting::{Left, Waiting, leave};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   freehold rotate endpoint                        begin, or go on where it stands
   freehold rotate identity --grace 30d --wait 1h
+  freehold rotate identity --root-lifetime 10y --issuer-lifetime 1y
   freehold rotate endpoint --anyway old-nas       do not wait for this node
   freehold rotate endpoint --back                 take the last step back
   freehold rotate identity --compromised          the root was stolen: no grace
@@ -48,6 +51,8 @@ pub struct Rotate {
     /// Do not wait for the nodes
     #[arg(long, conflicts_with = "wait")]
     no_wait: bool,
+    #[command(flatten)]
+    lifetimes: LifetimeArgs,
     #[command(flatten)]
     way: Way,
     /// For --compromised without a terminal: the org's name
@@ -108,14 +113,15 @@ impl Rotate {
     fn go_on(&self) -> String {
         let grace = if self.grace == GRACE { String::new() } else { format!(" --grace {}", self.grace) };
         let anyway: String = self.anyway.iter().flat_map(|name| [" --anyway ", name.as_str()]).collect();
-        format!("freehold rotate {} --continue{grace}{anyway}", self.domain.word())
+        format!("freehold rotate {} --continue{grace}{}{anyway}", self.domain.word(), self.lifetimes.again())
     }
 
-    fn wish(&self) -> RotateWish {
+    fn wish(&self, lives: Lifetimes) -> RotateWish {
         RotateWish {
             goes_on: self.way.goes_on,
             sure: self.yes,
             grace: self.grace,
+            issuer_life: lives.issuer,
             wait: if self.no_wait { Seconds(0) } else { self.wait },
             left_behind: self.anyway.iter().cloned().collect(),
             without: self.without.iter().cloned().collect(),
@@ -131,9 +137,10 @@ impl Rotate {
 
     async fn run_in<T: InDomain>(&self, common: &Common) -> Result<(), Failure> {
         let doing = format!("could not rotate the `{}` root", self.domain.word());
+        let lives = self.lifetimes.lives(&doing)?;
+        let wish = self.wish(lives);
         let (mut session, keys) = common.signing_session(&doing).await?;
-        let wish = self.wish();
-        let mut person = Person::new(self, common, &keys, &doing);
+        let mut person = Person::new(self, lives, common, &keys, &doing);
         let rotated = if self.way.back {
             go_back::<T, _>(&mut session, &keys, &wish, &mut person).await
         } else if self.way.compromised {

@@ -13,6 +13,7 @@ use identity::time::Timestamp;
 use node::commands::run::stop_signal;
 use operate::key::SignerKeys;
 use operate::session::{Desk, OperateError, Session};
+use operate::trust::lifetimes::Lifetimes;
 use operate::trust::rotate::HowFar;
 use operate::trust::rotate::replace::{Rescuer, Threat};
 use operate::trust::rotate::run::{Attendant, News};
@@ -34,6 +35,7 @@ use crate::root_keys::RootKeys;
 
 pub(super) struct Person<'a> {
     wish: &'a Rotate,
+    lives: Lifetimes,
     common: &'a Common,
     keys: &'a SignerKeys,
     doing: &'a str,
@@ -80,8 +82,14 @@ impl From<Failure> for Stop {
 }
 
 impl<'a> Person<'a> {
-    pub(super) const fn new(wish: &'a Rotate, common: &'a Common, keys: &'a SignerKeys, doing: &'a str) -> Self {
-        Self { wish, common, keys, doing, bar: None, interrupt: None }
+    pub(super) const fn new(
+        wish: &'a Rotate,
+        lives: Lifetimes,
+        common: &'a Common,
+        keys: &'a SignerKeys,
+        doing: &'a str,
+    ) -> Self {
+        Self { wish, lives, common, keys, doing, bar: None, interrupt: None }
     }
 
     fn say(&self, words: &str) {
@@ -110,7 +118,10 @@ impl Attendant for Person<'_> {
     }
 
     async fn root<T: InDomain>(&mut self, session: &mut Session) -> Result<Authority<T>, Stop> {
-        Ok(RootKeys::new(self.common, session, self.wish.roots.clone()).next::<T>(session, self.doing).await?)
+        Ok(RootKeys::new(self.common, session, self.wish.roots.clone())
+            .lasting(self.lives)
+            .next::<T>(session, self.doing)
+            .await?)
     }
 
     fn show(&mut self, how_far: &HowFar, ended: bool) {
@@ -201,7 +212,9 @@ impl Rescuer for Person<'_> {
     }
 
     async fn fresh_root<T: InDomain>(&mut self, session: &Session) -> Result<Authority<T>, Stop> {
-        Ok(RootKeys::new(self.common, session, self.wish.roots.clone()).fresh::<T>(session, self.doing)?)
+        Ok(RootKeys::new(self.common, session, self.wish.roots.clone())
+            .lasting(self.lives)
+            .fresh::<T>(session, self.doing)?)
     }
 
     fn drawn_before(&mut self, spare: &OldSpare) {

@@ -1,4 +1,6 @@
-//! The operator closes the laptop's lid: nobody is harmed. Then the laptop is removed.
+//! The operator closes the laptop's lid: nobody is harmed. Then the laptop is removed. Or a gateway moves to other addresses.
+
+mod addresses;
 
 use rustix::process::Signal;
 use trials::place::{stderr, succeeded, text, until};
