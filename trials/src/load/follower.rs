@@ -162,6 +162,7 @@ impl Hearing {
             agent: "0.1.0".to_owned(),
             trust,
             left: None,
+            programs: Vec::new(),
         };
         Envelope::seal(Some(self.known.org()), &report).unwrap().signed(node_key).unwrap()
     }

@@ -88,6 +88,7 @@ impl Puppet {
                 agent: "0.1.0".to_owned(),
                 trust: None,
                 left: None,
+                programs: Vec::new(),
             }),
             None,
         );

@@ -112,16 +112,19 @@ fn applied(listed: &Listed) -> &'static str {
 fn remark(listed: &Listed) -> String {
     let node = &listed.node;
     let refused = listed.report.as_ref().and_then(|heard| heard.report.refused.as_ref());
+    let program = listed.report.as_ref().and_then(|heard| heard.report.programs.first());
     let suspended = node.suspensions.iter().find(|suspension| clock::now() < suspension.until);
     let alarmed = node.observed.alarm.is_some() && node.state != Standing::Revoked;
     match suspended {
         _ if alarmed || !node.observed.reused.is_empty() => format!("ALARM: see `freehold node show {}`", node.name),
         Some(suspension) => format!("suspended until {}", suspension.until),
         None if node.state == Standing::Waiting => format!("let it stay: freehold node approve {}", node.name),
-        None => refused.map_or_else(
-            || if node.low { "low assurance".to_owned() } else { String::new() },
-            |refused| format!("refused at {}: {}", refused.at, refused.why),
-        ),
+        None => match (refused, program) {
+            (Some(refused), _) => format!("refused at {}: {}", refused.at, refused.why),
+            (None, Some(told)) => format!("program of {}, since {}: {}", told.principal, told.at, told.why),
+            (None, None) if node.low => "low assurance".to_owned(),
+            (None, None) => String::new(),
+        },
     }
 }
 
@@ -154,7 +157,7 @@ fn state(node: &NodeView) -> &'static str {
 
 /// What the node says of itself.
 fn reported(heard: &Heard) -> Vec<String> {
-    let Report { head, agent, applied, refused, left, .. } = &heard.report;
+    let Report { head, agent, applied, refused, left, programs, .. } = &heard.report;
     let mut lines = vec![format!("reports    head {}, freehold-node {agent}, at {}", head.version, heard.received_at)];
     match applied {
         Applied::Nothing => {}
@@ -170,6 +173,8 @@ fn reported(heard: &Heard) -> Vec<String> {
         format!("left       head {} ({}), which the one that it followed then does not name", left.version, left.digest)
     }));
     lines.extend(refused.iter().map(|refused| format!("refused    at {}: {}", refused.at, refused.why)));
+    let told = programs.iter();
+    lines.extend(told.map(|told| format!("program    of {}, since {}: {}", told.principal, told.at, told.why)));
     lines
 }
 

@@ -42,6 +42,7 @@ impl Scene {
             agent: "0.1.0".to_owned(),
             trust: None,
             left: None,
+            programs: Vec::new(),
         }
     }
 

@@ -38,6 +38,7 @@ fn heard(name: &str, key: PublicKey, endpoint: Option<DomainTold>) -> Heard {
         agent: "0.1.0".to_owned(),
         trust: endpoint.map(|endpoint| TrustTold { endpoint, identity: told(&[1], None, None), svids: Vec::new() }),
         left: None,
+        programs: Vec::new(),
     };
     Heard { report, received_at: PUBLISHED }
 }
