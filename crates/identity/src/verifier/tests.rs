@@ -234,8 +234,8 @@ fn a_leaf_names_one_principal_of_this_org_and_nothing_else() {
 fn the_dns_names_of_a_user_or_service_say_nothing_about_who_it_is() {
     use rcgen::SanType;
     let scene = Scene::new();
-    let (ann, names) = ("spiffe://harbor/user/ann", ["db.example.org", "web-1", "gw.example"]);
-    let dns = names.iter().map(|name| name.parse().unwrap()).collect();
+    let (ann, dns_names) = ("spiffe://harbor/user/ann", ["db.example.org", "web-1", "gw.example"]);
+    let dns = dns_names.iter().map(|name| name.parse().unwrap()).collect();
     let who = principal(ann);
     let subject = certificate::SvidSubject { principal: &who, dns: &dns };
     let request = read_request(&make_request(&scene.svid_key).unwrap()).unwrap();
