@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use trials::place::{ended, mode, output, stdout, succeeded, until};
@@ -28,7 +28,7 @@ fn as_user(name: &str, program: impl AsRef<Path>) -> Command {
 
 /// A server with a folder of its own. Ends in good order.
 struct Server {
-    pid: Pid,
+    process: Child,
 }
 
 impl Server {
@@ -49,19 +49,16 @@ impl Server {
     fn start(data: &Path, port: u16) -> Self {
         let mut serve = as_user("postgres", program("postgres"));
         serve.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-F", "-k", "", "-D"]).arg(data);
-        let child = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let server = Self { process: serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap() };
         until("the database listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        Self { pid: Pid::from_child(&child) }
+        server
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = kill_process(self.pid, Signal::INT);
-        until("the database ends", || {
-            let state = std::fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_pid()));
-            state.map_or(true, |state| state.contains(") Z "))
-        });
+        let _ = kill_process(Pid::from_child(&self.process), Signal::INT);
+        let _ = self.process.wait();
     }
 }
 
