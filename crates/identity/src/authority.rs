@@ -4,10 +4,10 @@ use pki_types::CertificateDer;
 
 use crate::bundle::{Domain, Endpoint, Identity, InDomain};
 use crate::certificate::binding::Binding;
-use crate::certificate::{self, BadCertificate, RequestedKey, Validity};
+use crate::certificate::{self, BadCertificate, RequestedKey, SvidSubject, Validity};
 use crate::id::{KeyId, Serial};
 use crate::key::{P256Key, Sign as _};
-use crate::principal::{Host, NodeName, OrgName, Principal};
+use crate::principal::{Host, NodeName, OrgName};
 
 /// A certificate with its private key, in one domain. `Authority<Endpoint>` cannot issue an SVID.
 pub struct Authority<D: InDomain> {
@@ -110,15 +110,15 @@ impl<D: InDomain> Authority<D> {
 
 impl Authority<Identity> {
     /// The one place where an SVID is made.
-    pub fn issue_svid(
+    pub fn issue_svid<'a>(
         &self,
-        principal: &Principal,
+        subject: impl Into<SvidSubject<'a>>,
         key: &RequestedKey,
         binding: &Binding,
         serial: Serial,
         validity: Validity,
     ) -> Result<CertificateDer<'static>, BadCertificate> {
-        self.sign(&certificate::draft_svid(principal, binding, serial, validity)?, &key.spki)
+        self.sign(&certificate::draft_svid(subject, binding, serial, validity)?, &key.spki)
     }
 }
 

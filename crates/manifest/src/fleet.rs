@@ -10,7 +10,7 @@ use identity::principal::{Address, HostPort, Name, NodeName, OrgName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 
-use crate::stored::{ApplyPolicy, Check, Delivered, FileName, SyncPolicy, TunnelPolicy};
+use crate::stored::{ApplyPolicy, Check, Delivered, FileName, ProgramSvid, SyncPolicy, TunnelPolicy};
 
 /// Every node has it.
 pub(crate) const ROLE_NODE: &str = "node";
@@ -40,6 +40,8 @@ pub struct OrgSpec {
     pub freshness: Seconds,
     /// The longest life of an SVID that any node may ask for.
     pub svid_life: Option<Seconds>,
+    /// The DNS names that SVIDs of services and users may carry.
+    pub svid_dns: Vec<HostGlob>,
     pub stale: Option<StaleSpec>,
     /// What nodes and classes start from.
     pub defaults: Policy,
@@ -92,6 +94,8 @@ pub struct ServiceSpec {
     pub roles: BTreeSet<Name>,
     /// It is told who calls.
     pub tells_caller: bool,
+    /// How its program has the SVID, if it is to have it.
+    pub svid: Option<ProgramSvid>,
 }
 
 /// Where something is: a node, or each node of a class.
@@ -105,6 +109,8 @@ pub enum At {
 pub struct UserSpec {
     pub roles: BTreeSet<Name>,
     pub nodes: Vec<At>,
+    /// How the user's program has the SVID, if it is to have it.
+    pub svid: Option<ProgramSvid>,
 }
 
 /// A standing pattern by which machines may join: by their names, or by their full host names.

@@ -35,11 +35,18 @@ pub(crate) fn machine(roles: &str, address: Option<&str>) -> MachineSpec {
 }
 
 pub(crate) fn service(at: &str, addr: &str, groups: &str, roles: &str) -> ServiceSpec {
-    ServiceSpec { at: places(at), addr: read(addr), groups: names(groups), roles: names(roles), tells_caller: false }
+    ServiceSpec {
+        at: places(at),
+        addr: read(addr),
+        groups: names(groups),
+        roles: names(roles),
+        tells_caller: false,
+        svid: None,
+    }
 }
 
 pub(crate) fn user(roles: &str, nodes: &str) -> UserSpec {
-    UserSpec { roles: names(roles), nodes: places(nodes) }
+    UserSpec { roles: names(roles), nodes: places(nodes), svid: None }
 }
 
 pub(crate) fn empty() -> Fleet {
@@ -48,6 +55,7 @@ pub(crate) fn empty() -> Fleet {
         id: OrgId([7; 32]),
         freshness: Seconds(86_400 * 30),
         svid_life: None,
+        svid_dns: Vec::new(),
         stale: None,
         defaults: Policy::default(),
     };

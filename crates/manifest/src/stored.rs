@@ -3,6 +3,8 @@
 //! This is the stable contract between whoever compiles and whoever obeys. It has no time and no version, so that a
 //! node for which nothing changed keeps its bytes.
 
+mod svid;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -10,6 +12,7 @@ use std::str::FromStr;
 
 use identity::id::Digest;
 use identity::principal::glob::NameGlob;
+use identity::principal::host::HostName;
 use identity::principal::label::Label;
 use identity::principal::{Address, Host, HostPort, Name, NodeName, Principal, PrincipalKind};
 use identity::text::{BadText, Bytes};
@@ -17,12 +20,16 @@ use identity::text_form;
 use identity::time::Seconds;
 use serde::{Deserialize, Serialize};
 
-/// What this program writes and reads at most. Schema 2 added `files`, schema 3 what tunnels need.
-pub const SCHEMA: u32 = 3;
+pub use svid::{Account, KeyMode, ProgramSvid};
+
+/// What this program writes and reads at most. Schema 2 added `files`, schema 3 what tunnels need, schema 4 `svids`.
+pub const SCHEMA: u32 = 4;
 /// The first that delivers files.
 pub(crate) const SCHEMA_OF_FILES: u32 = 2;
 /// The first that says how a node's tunnels behave. An agent below it has none.
 pub(crate) const SCHEMA_OF_TUNNELS: u32 = 3;
+/// The first that says how programs have their SVIDs. An agent below it refuses an SVID with a DNS name.
+pub(crate) const SCHEMA_OF_SVIDS: u32 = 4;
 /// No manifest comes near this.
 pub const MAX_BYTES: usize = 4 << 20;
 
@@ -60,6 +67,9 @@ pub struct Runs {
     pub files: BTreeMap<FileName, Delivered>,
     #[serde(default, skip_serializing_if = "TunnelPolicy::is_default")]
     pub tunnel: TunnelPolicy,
+    /// SVIDs that are for programs: those of services and users that are at home here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub svids: BTreeMap<Principal, ProgramSvid>,
 }
 
 /// How a node's tunnels behave. What is not said is as it is by default.
@@ -346,6 +356,7 @@ impl Manifest {
                 checks: BTreeMap::new(),
                 files: BTreeMap::new(),
                 tunnel: TunnelPolicy::default(),
+                svids: BTreeMap::new(),
             },
             access: Access::default(),
         }
@@ -393,6 +404,11 @@ impl Manifest {
             PrincipalKind::User => self.runs.users.iter().any(name),
             PrincipalKind::Service => self.runs.services.keys().any(name),
         }
+    }
+
+    /// The DNS names that an SVID of this principal carries on this node.
+    pub fn dns_names(&self, principal: &Principal) -> BTreeSet<HostName> {
+        self.runs.svids.get(principal).map(|svid| svid.dns.clone()).unwrap_or_default()
     }
 }
 

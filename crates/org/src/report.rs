@@ -37,6 +37,18 @@ pub struct Report {
     /// Where it found the gateway, if its mandate has no such address any more: none that it has led there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Address>,
+    /// Programs that do not have their SVIDs as the manifest says, or were not told of a new one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramTold>,
+}
+
+/// The program of a user or service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramTold {
+    pub principal: Principal,
+    pub at: Timestamp,
+    pub why: String,
 }
 
 /// Both domains, apart as everywhere.
@@ -152,7 +164,12 @@ impl Report {
             let few = trust.svids.len() <= TOLD && trust.svids.iter().all(|svid| svid.roots.len() <= TOLD);
             few && domain(&trust.endpoint) && domain(&trust.identity)
         });
-        applied && trust && plain(&self.agent) && self.refused.as_ref().is_none_or(|refused| plain(&refused.why))
+        let programs = self.programs.len() <= TOLD && self.programs.iter().all(|program| plain(&program.why));
+        applied
+            && trust
+            && programs
+            && plain(&self.agent)
+            && self.refused.as_ref().is_none_or(|refused| plain(&refused.why))
     }
 }
 

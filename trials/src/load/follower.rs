@@ -163,6 +163,7 @@ impl Hearing {
             trust,
             left: None,
             beside: None,
+            programs: Vec::new(),
         };
         Envelope::seal(Some(self.known.org()), &report).unwrap().signed(node_key).unwrap()
     }

@@ -11,3 +11,4 @@ mod lying_gateway;
 mod rollback;
 mod apply;
 mod sync;
+mod programs;

@@ -89,6 +89,7 @@ impl Puppet {
                 trust: None,
                 left: None,
                 beside: None,
+                programs: Vec::new(),
             }),
             None,
         );

@@ -385,7 +385,7 @@ impl Founder<'_> {
             };
             let request = Bytes(certificate::make_request(&pending.key)?);
             let asked = SvidRequest { request, binding: terms.sign(&node_key)?, counter: pending.counter };
-            let applicant = Applicant { principal, node: &plan.node, node_key: node_key.public() };
+            let applicant = Applicant { subject: principal.into(), node: &plan.node, node_key: node_key.public() };
             let made = make_svid(gateway, applicant, &asked, offered, self.now)?;
             let chain: Vec<_> = made.svid.iter().map(|der| pki_types::CertificateDer::from(der.0.clone())).collect();
             gateway.log_first(node_key.public(), principal, made.row).await?;

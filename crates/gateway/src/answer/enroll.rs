@@ -114,7 +114,7 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
 
     // Made before it is known to be free: it leaves only if the ledger takes it.
     let principal = Principal::node(&gateway.about.org, &claim.name);
-    let applicant = Applicant { principal: &principal, node: &claim.name, node_key: claim.node_key };
+    let applicant = Applicant { subject: (&principal).into(), node: &claim.name, node_key: claim.node_key };
     let mut made = make_svid(gateway, applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(source);
     let granted = if is_new { Some(grant(proven, invite)?) } else { None };
@@ -279,7 +279,7 @@ pub(crate) async fn come_back(gateway: &Gateway, request: ReturnRequest, setting
         return Err(vouch::shout(gateway, node_key, &name, &why, now));
     }
     let principal = Principal::node(&gateway.about.org, &name);
-    let applicant = Applicant { principal: &principal, node: &name, node_key };
+    let applicant = Applicant { subject: (&principal).into(), node: &name, node_key };
     let mut made = make_svid(gateway, applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(setting.source);
     log_and_issue(gateway, node_key, principal, made, now, true).await

@@ -2,10 +2,10 @@
 
 use ground::random;
 use identity::bundle::Domain;
-use identity::certificate::{self, Validity};
+use identity::certificate::{self, SvidSubject, Validity};
 use identity::id::Digest;
 use identity::key::PublicKey;
-use identity::principal::{NodeName, Principal};
+use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::Timestamp;
 use org::enroll::renew::Issuance;
@@ -15,10 +15,10 @@ use wire::enroll::SvidRequest;
 use crate::fault::OrFault as _;
 use crate::gateway::Gateway;
 
-/// For whom, on which node, by which node key.
+/// For whom and with which names, on which node, by which node key.
 #[derive(Debug, Clone, Copy)]
 pub struct Applicant<'a> {
-    pub principal: &'a Principal,
+    pub subject: SvidSubject<'a>,
     pub node: &'a NodeName,
     pub node_key: PublicKey,
 }
@@ -38,8 +38,9 @@ pub fn make_svid(
     offered: Timestamp,
     now: Timestamp,
 ) -> Result<Made, Refusal> {
+    let principal = applicant.subject.principal;
     let mandate = gateway.may_issue(now)?;
-    if !mandate.covers(applicant.principal) {
+    if !mandate.covers(principal) {
         return Err(Refusal::NoMandate);
     }
     let key = certificate::read_request(&asked.request.0).map_err(|_| Refusal::BadRequest)?;
@@ -50,7 +51,7 @@ pub fn make_svid(
         && binding.not_after <= offered
         && offered <= now + mandate.svid_ttl
         && binding.not_after > now;
-    if !fits || binding.check(gateway.about.org_id, applicant.principal, key.id).is_err() {
+    if !fits || binding.check(gateway.about.org_id, principal, key.id).is_err() {
         return Err(Refusal::BadBinding);
     }
     let serial = random::serial().or_fault(Fault::Randomness)?;
@@ -61,7 +62,7 @@ pub fn make_svid(
         return Err(Refusal::NoMandate);
     }
     let authority = &issuers.identity.authority;
-    let leaf = authority.issue_svid(applicant.principal, &key, binding, serial, validity);
+    let leaf = authority.issue_svid(applicant.subject, &key, binding, serial, validity);
     let leaf = leaf.or_fault(Fault::Keys)?;
     let chain = issuers.svid_chain(leaf);
     Ok(Made {

@@ -1,6 +1,9 @@
 //! A member asks for its next SVID, or for that of a user or service that the head places on it.
 
+use std::collections::BTreeSet;
+
 use ground::clock;
+use identity::certificate::SvidSubject;
 use identity::head::Placement;
 use identity::principal::PrincipalKind;
 use org::member::Member;
@@ -30,26 +33,27 @@ pub(crate) async fn renew(
         let is_low = state.member(&peer.node_key()).is_some_and(|member| member.claim().is_low());
         (is_low, state.is_meant(peer.node(), node_key))
     };
-    let placed = match principal.kind() {
-        PrincipalKind::Node => principal == *peer.principal(),
+    // Of the asker's word, only who it asks for counts: which names go with that, the fleet says.
+    let names = match principal.kind() {
+        PrincipalKind::Node => (principal == *peer.principal()).then(BTreeSet::new),
         PrincipalKind::User | PrincipalKind::Service => {
             let judgment = gateway.judgment.load();
             let by_head = |place: &Placement| place.principal == principal && place.node == *peer.node();
-            let by_fleet =
-                || gateway.shelf.now().is_some_and(|published| published.places(peer.node(), node_key, &principal));
+            let published = gateway.shelf.now();
+            let by_fleet = published.and_then(|published| published.names_for(peer.node(), node_key, &principal));
+            let by_head = judgment.head.placements.iter().any(by_head).then(BTreeSet::new);
             // The fleet may name for a while whom operators have revoked; other programs would believe a new SVID.
             let serves_low = principal.kind() == PrincipalKind::Service && is_low;
             // Who came under a name that operators wrote down for another has none of it.
-            is_meant
-                && !serves_low
-                && !judgment.head.revocations.principals.contains(&principal)
-                && (judgment.head.placements.iter().any(by_head) || by_fleet())
+            let may = is_meant && !serves_low && !judgment.head.revocations.principals.contains(&principal);
+            by_fleet.or(by_head).filter(|_| may)
         }
     };
-    if !placed {
+    let Some(dns) = names else {
         return Err(Refusal::NotPlaced { principal, node: peer.node().clone() });
-    }
-    let applicant = Applicant { principal: &principal, node: peer.node(), node_key: peer.node_key() };
+    };
+    let subject = SvidSubject { principal: &principal, dns: &dns };
+    let applicant = Applicant { subject, node: peer.node(), node_key: peer.node_key() };
     let mut made = make_svid(gateway, applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(setting.source);
     log_and_issue(gateway, peer.node_key(), principal, made, now, false).await

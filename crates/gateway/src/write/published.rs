@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use identity::id::Digest;
 use identity::members::change::MapChange;
 use identity::members::{self, ClassLeaf, ClassLeaves, InClass, Leaf, Listing, Meant, MembersMap, NodeLeaf, Said};
+use identity::principal::host::HostName;
 use identity::principal::{Name, NodeName, Principal};
 use identity::text::Bytes;
 use ledger::error::LedgerError;
@@ -344,13 +345,12 @@ impl Published {
         (self.nodes.clone(), self.classes.clone())
     }
 
-    /// May this node, with this key, hold an SVID for that user or service? Asked of nodes that are meant by their name.
-    pub fn places(&self, name: &NodeName, key: Digest, principal: &Principal) -> bool {
+    /// If this node, with this key, may hold an SVID for that user or service: the DNS names that go with it. Asked of nodes
+    /// that are meant by their name.
+    pub fn names_for(&self, name: &NodeName, key: Digest, principal: &Principal) -> Option<BTreeSet<HostName>> {
         let said = self.listing(name, true).and_then(|listing| listing.check(self.root(), name, key).ok());
-        let Some(Said::Manifest(digest)) = said else { return false };
-        let manifest = self.manifest(digest).map(|bytes| (bytes, digest));
-        manifest.is_some_and(|(bytes, digest)| {
-            Manifest::read(bytes, digest).is_ok_and(|manifest| manifest.places(principal))
-        })
+        let Some(Said::Manifest(digest)) = said else { return None };
+        let manifest = Manifest::read(self.manifest(digest)?, digest).ok()?;
+        manifest.places(principal).then(|| manifest.dns_names(principal))
     }
 }

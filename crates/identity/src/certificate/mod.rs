@@ -3,6 +3,8 @@
 
 pub mod binding;
 
+use std::collections::BTreeSet;
+
 use pki_types::CertificateDer;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -13,6 +15,7 @@ use x509_parser::prelude::{FromDer as _, GeneralName, ParsedExtension, X509Certi
 use crate::certificate::binding::Binding;
 use crate::id::{KeyId, Serial};
 use crate::key::{P256Key, PublicKey};
+use crate::principal::host::HostName;
 use crate::principal::{Host, Principal};
 use crate::time::{Seconds, Timestamp};
 
@@ -51,15 +54,33 @@ impl Validity {
 
 // ---- drafts ----
 
+/// Whom an SVID names, and the DNS names beside that. Who is who, only the principal says.
+#[derive(Debug, Clone, Copy)]
+pub struct SvidSubject<'a> {
+    pub principal: &'a Principal,
+    pub dns: &'a BTreeSet<HostName>,
+}
+
+impl<'a> From<&'a Principal> for SvidSubject<'a> {
+    fn from(principal: &'a Principal) -> Self {
+        const NONE: &BTreeSet<HostName> = &BTreeSet::new();
+        Self { principal, dns: NONE }
+    }
+}
+
 /// An SVID: one URI, no CA, the binding inside.
-pub fn draft_svid(
-    principal: &Principal,
+pub fn draft_svid<'a>(
+    subject: impl Into<SvidSubject<'a>>,
     binding: &Binding,
     serial: Serial,
     validity: Validity,
 ) -> Result<CertificateParams, BadCertificate> {
+    let SvidSubject { principal, dns } = subject.into();
     let mut params = draft_leaf(principal.name(), serial, validity)?;
     params.subject_alt_names = vec![SanType::URI(ia5(&principal.to_string())?)];
+    for name in dns {
+        params.subject_alt_names.push(SanType::DnsName(ia5(name.as_str())?));
+    }
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
     params.custom_extensions = vec![CustomExtension::from_oid_content(binding::OID, binding.to_der())];
     Ok(params)
@@ -194,7 +215,8 @@ pub struct Reading {
     pub validity: Validity,
     pub is_ca: bool,
     pub uris: Vec<String>,
-    /// Subject alternative names that are not URIs; those among them that are hosts.
+    pub dns: Vec<String>,
+    /// Subject alternative names that are neither; and the hosts among all of them.
     pub other_names: usize,
     pub hosts: Vec<String>,
     pub binding: Option<Binding>,
@@ -206,18 +228,17 @@ pub fn read(der: &CertificateDer<'_>) -> Result<Reading, BadCertificate> {
         return Err(BadCertificate::Unreadable("bytes after its end"));
     }
     let (mut uris, mut other_names, mut bindings, mut is_ca) = (Vec::new(), 0, Vec::new(), false);
-    let mut hosts = Vec::new();
+    let (mut hosts, mut dns) = (Vec::new(), Vec::new());
     for extension in cert.extensions() {
         match extension.parsed_extension() {
             ParsedExtension::SubjectAlternativeName(names) => {
                 for name in &names.general_names {
                     match name {
                         GeneralName::URI(uri) => uris.push((*uri).to_owned()),
-                        other => {
-                            other_names += 1;
-                            hosts.extend(host_of(other));
-                        }
+                        GeneralName::DNSName(name) => dns.push((*name).to_owned()),
+                        _ => other_names += 1,
                     }
+                    hosts.extend(host_of(name));
                 }
             }
             ParsedExtension::BasicConstraints(constraints) => is_ca |= constraints.ca,
@@ -240,6 +261,7 @@ pub fn read(der: &CertificateDer<'_>) -> Result<Reading, BadCertificate> {
         },
         is_ca,
         uris,
+        dns,
         other_names,
         hosts,
         binding,

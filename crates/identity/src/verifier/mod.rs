@@ -12,7 +12,7 @@ use crate::head::{Head, Mandate, Revocations};
 use crate::id::{Fingerprint, KeyId, OrgId, Serial};
 use crate::key::PublicKey;
 use crate::key::remembered::Remembering;
-use crate::principal::{Host, NodeName, OrgName, Principal};
+use crate::principal::{Host, NodeName, OrgName, Principal, PrincipalKind};
 use crate::time::Timestamp;
 use crate::verifier::untrusted::{Inactive, Named, Of, Unmandated, Unrooted};
 
@@ -361,12 +361,14 @@ fn unrooted(chain: &[CertificateDer<'_>], trusted: Vec<NamedRoot>) -> Unrooted {
     Unrooted { shown, issuers, trusted }
 }
 
+/// A service or user may carry DNS names, for programs that go by those: here they say nothing.
 fn sole_principal(reading: &Reading, org: &OrgName) -> Result<Principal, Untrusted> {
     let [uri] = reading.uris.as_slice() else {
         return Err(Untrusted::NotOnePrincipal);
     };
     let principal: Principal = uri.parse().map_err(|_| Untrusted::NotOnePrincipal)?;
-    if reading.other_names > 0 || reading.is_ca || principal.org() != org {
+    let misnamed = principal.kind() == PrincipalKind::Node && !reading.dns.is_empty();
+    if misnamed || reading.other_names > 0 || reading.is_ca || principal.org() != org {
         return Err(Untrusted::NotOnePrincipal);
     }
     Ok(principal)

@@ -231,6 +231,33 @@ fn a_leaf_names_one_principal_of_this_org_and_nothing_else() {
 }
 
 #[test]
+fn the_dns_names_of_a_user_or_service_say_nothing_about_who_it_is() {
+    use rcgen::SanType;
+    let scene = Scene::new();
+    let (ann, dns_names) = ("spiffe://harbor/user/ann", ["db.example.org", "web-1", "gw.example"]);
+    let dns = dns_names.iter().map(|name| name.parse().unwrap()).collect();
+    let who = principal(ann);
+    let subject = certificate::SvidSubject { principal: &who, dns: &dns };
+    let request = read_request(&make_request(&scene.svid_key).unwrap()).unwrap();
+    let leaf =
+        scene.identity.issuer.issue_svid(subject, &request, &scene.bind(&who, "web-1"), SERIAL, days(1)).unwrap();
+    let reading = certificate::read(&leaf).unwrap();
+    assert_eq!((reading.uris, reading.other_names), (vec![ann.to_owned()], 0));
+    assert_eq!(reading.dns, dns.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let (plain, named) = (scene.twisted(ann, |_| ()), scene.identity.chain(leaf));
+    assert_eq!(scene.believed(&named, NOW), scene.believed(&plain, NOW));
+    assert_eq!(scene.believed(&named, NOW).unwrap().principal, who);
+    // A name without a principal is nobody, and addresses are in no SVID.
+    let other: [fn(&mut rcgen::CertificateParams); 2] = [
+        |draft| draft.subject_alt_names = vec![SanType::DnsName("db.example.org".try_into().unwrap())],
+        |draft| draft.subject_alt_names.push(SanType::IpAddress([192, 0, 2, 1].into())),
+    ];
+    for twist in other {
+        scene.check(&scene.twisted(ann, twist), &Untrusted::NotOnePrincipal, "no DNS name beside a principal");
+    }
+}
+
+#[test]
 fn a_leaf_that_could_sign_or_has_another_use_is_refused() {
     use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa};
     let scene = Scene::new();

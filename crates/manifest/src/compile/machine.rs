@@ -10,7 +10,7 @@ use identity::time::Seconds;
 use super::places::{Home, Places};
 use super::reach::{Nth, Reach, json, list};
 use crate::fleet::{Fleet, MachineSpec};
-use crate::stored::{Listener, Runs, SCHEMA_OF_TUNNELS};
+use crate::stored::{Listener, ProgramSvid, Runs, SCHEMA_OF_TUNNELS};
 
 /// What all manifests of one fleet are made from.
 #[derive(Debug)]
@@ -134,7 +134,21 @@ impl<'a> Press<'a> {
             checks: policy.checks.clone(),
             files: policy.files.clone(),
             tunnel: policy.tunnel.clone(),
+            svids: self.svids(home),
         })
+    }
+
+    fn svids(&self, home: &Home<'a>) -> BTreeMap<Principal, ProgramSvid> {
+        let (org, fleet) = (&self.fleet.org.name, self.fleet);
+        let services = home.services.iter().filter_map(|name| {
+            let svid = fleet.services.get(name)?.svid.clone()?;
+            Some((Principal::service(org, name), svid))
+        });
+        let users = home.users.iter().filter_map(|name| {
+            let svid = fleet.users.get(name)?.svid.clone()?;
+            Some((Principal::user(org, name), svid))
+        });
+        services.chain(users).collect()
     }
 }
 

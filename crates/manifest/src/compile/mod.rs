@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use self::machine::Press;
 use self::reach::sorted;
 use crate::fleet::{Fleet, MachineSpec};
-use crate::stored::{FileName, MAX_BYTES, SCHEMA, SCHEMA_OF_FILES, SCHEMA_OF_TUNNELS};
+use crate::stored::{FileName, MAX_BYTES, SCHEMA, SCHEMA_OF_FILES, SCHEMA_OF_SVIDS, SCHEMA_OF_TUNNELS};
 
 /// A member as its admission says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -99,6 +99,8 @@ pub enum Said {
     /// These are told who calls.
     TellsCaller(Vec<Name>),
     Stale,
+    /// How the programs of these services and users have their SVIDs.
+    Svids(Vec<Name>),
 }
 
 impl Said {
@@ -108,6 +110,7 @@ impl Said {
             Self::Tunnels(_) => "`tunnel`",
             Self::TellsCaller(_) => "`tells_caller`",
             Self::Stale => "`stale`",
+            Self::Svids(_) => "`svid`",
         }
     }
 }
@@ -126,6 +129,10 @@ impl std::fmt::Display for Said {
                 write!(f, "callers are told to {}", some(&names))
             }
             Self::Stale => f.write_str("the org shuts out roles when a head is stale"),
+            Self::Svids(whose) => {
+                let names: Vec<_> = whose.iter().map(|name| format!("`{name}`")).collect();
+                write!(f, "it is said how programs have the SVIDs of {}", some(&names))
+            }
         }
     }
 }
@@ -218,13 +225,19 @@ impl Draft<'_> {
 }
 
 fn against_schema(fleet: &Fleet, schema: u32) -> Vec<HeldBack> {
+    let mut against = Vec::new();
+    let services = fleet.services.iter().filter(|(_, it)| it.svid.is_some()).map(|(name, _)| name);
+    let users = fleet.users.iter().filter(|(_, it)| it.svid.is_some()).map(|(name, _)| name);
+    let svids: Vec<Name> = services.chain(users).cloned().collect();
+    if schema < SCHEMA_OF_SVIDS && !svids.is_empty() {
+        against.push(HeldBack::NeedsSchema { said: Said::Svids(svids), needs: SCHEMA_OF_SVIDS, schema });
+    }
     if schema >= SCHEMA_OF_TUNNELS {
-        return Vec::new();
+        return against;
     }
     let nodes = fleet.nodes.iter().map(|(name, node)| (Machine::Node(name.clone()), node));
     let classes = fleet.classes.iter().map(|(name, class)| (Machine::Class(name.clone()), &class.like));
     let machines: Vec<(Machine, &MachineSpec)> = nodes.chain(classes).collect();
-    let mut against = Vec::new();
     if schema < SCHEMA_OF_FILES {
         let machines = machines.iter().filter(|(_, spec)| !spec.policy.files.is_empty());
         let said = machines.map(|(of, spec)| Said::Files(of.clone(), spec.policy.files.keys().cloned().collect()));

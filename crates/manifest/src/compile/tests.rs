@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fleet::StaleSpec;
 use crate::sample::{any_fleet, harbor, member, members, names, read};
-use crate::stored::{Caller, Delivered, Forward, Manifest, Place, Socks, Stale, Transport};
+use crate::stored::{Caller, Delivered, Forward, Manifest, Place, ProgramSvid, Socks, Stale, Transport};
 
 fn compiled(fleet: &Fleet, who: &str) -> Compiled {
     compile(fleet, &members(who), SCHEMA).unwrap()
@@ -195,6 +195,35 @@ fn what_is_said_of_tunnels_takes_schema_3_and_is_never_left_out() {
     }
     let told = compile(&fleet, &[], 2).unwrap_err()[0].to_string();
     assert!(told.contains("on `n0`, `n1`, `n2`, `n3`, `n4`, `n5` and 4 more, which"), "{told}");
+}
+
+#[test]
+fn an_svid_for_a_program_is_where_its_service_or_user_is_at_home() {
+    let mut fleet = harbor();
+    let svid = |name: &str| ProgramSvid { dns: [read(name)].into(), ..ProgramSvid::default() };
+    fleet.services.get_mut(&read("shop")).unwrap().svid = Some(svid("shop.example.org"));
+    fleet.users.get_mut(&read("bob")).unwrap().svid = Some(ProgramSvid::default());
+    let compiled = compiled(&fleet, "alpha laptop web-1");
+    let (shop, bob) = (read("spiffe://harbor/service/shop"), read("spiffe://harbor/user/bob"));
+    for who in ["%web", "web-1"] {
+        let manifest = manifest_of(&compiled, who);
+        assert_eq!(manifest.dns_names(&shop), [read("shop.example.org")].into(), "{who}");
+        assert_eq!(manifest.runs.svids, [(shop.clone(), svid("shop.example.org"))].into());
+    }
+    let laptop = manifest_of(&compiled, "laptop");
+    assert!(laptop.runs.svids.contains_key(&bob) && laptop.dns_names(&shop).is_empty());
+    assert!(manifest_of(&compiled, "alpha").runs.svids.is_empty());
+    let against = compile(&fleet, &members("alpha"), 3).unwrap_err();
+    assert_eq!(
+        against.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "it is said how programs have the SVIDs of `shop`, `bob`, which takes manifest schema 4; what is compiled here has schema 3"
+        ]
+    );
+    assert!(against[0].hint().ends_with("or take `svid` out of the fleet"), "{}", against[0].hint());
+    for bytes in compile(&harbor(), &members("alpha laptop"), 3).unwrap().manifests.values() {
+        assert!(!String::from_utf8_lossy(bytes).contains("svids"), "an agent of schema 3 knows no such word");
+    }
 }
 
 /// An agent of schema 2 must not find a word that it does not know, and keeps the bytes that it has.

@@ -8,8 +8,8 @@ use identity::principal::{Name, Principal};
 use serde::{Deserialize, Serialize};
 
 use crate::stored::{
-    Access, BadManifest, Caller, Check, Confirm, Delivered, Dial, Forward, Manifest, Place, Probe, Runs, Socks, Target,
-    Transport, TunnelPolicy,
+    Access, Account, BadManifest, Caller, Check, Confirm, Delivered, Dial, Forward, Manifest, Place, Probe,
+    ProgramSvid, Runs, Socks, Target, Transport, TunnelPolicy,
 };
 
 /// What a fact is about, in the order in which people want to read it.
@@ -40,6 +40,10 @@ pub enum What {
     Label,
     Check,
     File,
+    /// How the program of a service or user has its SVID.
+    Svid,
+    /// A DNS name that the SVID carries.
+    SvidName,
     /// Somebody may call a service that listens here.
     Caller,
     /// Somebody opens nothing new here on a stale head.
@@ -88,6 +92,13 @@ pub(super) fn of(manifest: &Manifest) -> Facts {
     runs(&manifest.runs, &mut |what, name, value| {
         facts.insert(Fact { what, name, who: String::new() }, value);
     });
+    for (principal, svid) in &manifest.runs.svids {
+        let whose = short(principal);
+        for name in &svid.dns {
+            facts.insert(Fact { what: What::SvidName, name: whose.clone(), who: name.to_string() }, String::new());
+        }
+        facts.insert(Fact { what: What::Svid, name: whose, who: String::new() }, handed(svid));
+    }
     access(&manifest.access, &mut |what, name, who, value| {
         facts.insert(Fact { what, name, who }, value);
     });
@@ -214,6 +225,13 @@ fn probe(check: &Check) -> String {
         Probe::Command(words) => format!("command {words:?}"),
     };
     format!("{probe} within {}", check.timeout)
+}
+
+fn handed(svid: &ProgramSvid) -> String {
+    let account = |account: &Option<Account>| account.as_ref().map_or("the agent's own".to_owned(), Account::to_string);
+    let reload = if svid.reload.is_empty() { String::new() } else { format!(", then {:?}", svid.reload) };
+    let (owner, group) = (account(&svid.owner), account(&svid.group));
+    format!("user {owner}, group {group}, mode {}{reload}", svid.mode)
 }
 
 fn content(file: &Delivered) -> String {

@@ -104,7 +104,7 @@ fn services(plan: &Plan) -> Vec<String> {
     told
 }
 
-/// Once for all that is said of tunnels, and once for whom a stale head shuts out.
+/// Once for all that is said of tunnels, of SVIDs for programs, and once for whom a stale head shuts out.
 fn tunnels(plan: &Plan) -> Vec<String> {
     let with = |is: &dyn Fn(What) -> bool| {
         let changed = plan.changes.iter().filter(|change| change.changes.iter().any(|line| is(line.what)));
@@ -116,6 +116,8 @@ fn tunnels(plan: &Plan) -> Vec<String> {
         (with(&|what| what == What::Relay), "who carries for others changes with"),
         (with(&tunnel), "how services are reached changes on"),
         (with(&|what| what == What::TellsCaller), "which services are told who calls changes on"),
+        (with(&|what| what == What::Svid), "how programs have their SVIDs changes on"),
+        (with(&|what| what == What::SvidName), "which DNS names SVIDs carry changes on"),
         (with(&|what| what == What::Stale), "whom a stale head shuts out changes on"),
     ] {
         if !machines.is_empty() {

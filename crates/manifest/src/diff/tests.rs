@@ -7,7 +7,7 @@ use super::*;
 use crate::compile::compile;
 use crate::fleet::{Fleet, StaleSpec};
 use crate::sample::{any_fleet, harbor, member, members, names, read, service, user};
-use crate::stored::{Check, Confirm, Delivered, Forward, Probe, Socks, Transport};
+use crate::stored::{Check, Confirm, Delivered, Forward, Probe, ProgramSvid, Socks, Transport};
 
 const ALL: &str = "alpha hub laptop web-1 web-2 web-3";
 
@@ -229,6 +229,40 @@ whom a stale head shuts out changes on 6 machines
         { "what": "target_at", "name": "wiki", "from": "alpha by a relay, port 8080", "to": "alpha by a relay, port 8090" },
     ]);
     assert_eq!(told, expected);
+}
+
+#[test]
+fn who_has_an_svid_and_which_names_it_carries_is_told_line_by_line() {
+    let with = |dns: &str, owner: Option<&str>, reload: &[&str]| {
+        let mut fleet = harbor();
+        let reload = reload.iter().map(|word| (*word).to_owned()).collect();
+        let svid = ProgramSvid { owner: owner.map(read), dns: names(dns), reload, ..ProgramSvid::default() };
+        fleet.services.get_mut(&read("wiki")).unwrap().svid = Some(svid);
+        fleet
+    };
+    let (one, two) = (with("a.b c.d", None, &[]), with("c.d e.f", Some("www-data"), &["/bin/kick", "it"]));
+    let told = |from: &Fleet, to: &Fleet| {
+        let new = compile(to, &members("alpha"), SCHEMA).unwrap();
+        format!("\n{}", compare(&published(from, "alpha"), &new).unwrap())
+    };
+    let expected = "
+`alpha`: on trial
+  + the program of `service/wiki` has its SVID: user the agent's own, group the agent's own, mode 0600
+  + the SVID of `service/wiki` carries `a.b`
+  + the SVID of `service/wiki` carries `c.d`
+
+how programs have their SVIDs changes on `alpha`
+which DNS names SVIDs carry changes on `alpha`
+1 node goes on trial, 0 change access only, 0 unchanged
+3 declared nodes have not joined: `hub`, `laptop`, `web-1`";
+    assert_eq!(told(&harbor(), &one), expected);
+    let expected = "
+`alpha`: on trial
+  ~ the program of `service/wiki` has its SVID: user the agent's own, group the agent's own, mode 0600 -> user www-data, group the agent's own, mode 0600, then [\"/bin/kick\", \"it\"]
+  - the SVID of `service/wiki` carries `a.b`
+  + the SVID of `service/wiki` carries `e.f`
+";
+    assert!(told(&one, &two).starts_with(expected), "{}", told(&one, &two));
 }
 
 #[test]

@@ -71,6 +71,8 @@ impl Change {
             What::Label => format!("label `{name}`"),
             What::Check => format!("check `{name}`"),
             What::File => format!("file `{name}`"),
+            What::Svid => format!("the program of `{name}` has its SVID"),
+            What::SvidName => format!("the SVID of `{name}` carries `{}`", self.who),
             What::Caller => format!("`{}` may call `{name}` here", self.who),
             What::Stale => format!("`{}` opens nothing here on a head that is stale for", self.who),
             What::Target => format!("`{}` may call `{name}` from here", self.who),

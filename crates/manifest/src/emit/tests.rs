@@ -9,7 +9,7 @@ use super::*;
 use crate::compile::compile;
 use crate::fleet::StaleSpec;
 use crate::sample::{any_fleet, harbor, members, names, read};
-use crate::stored::{Check, Delivered, Forward, Manifest, Probe, SCHEMA, Socks, Transport, TunnelPolicy};
+use crate::stored::{Check, Delivered, Forward, Manifest, Probe, ProgramSvid, SCHEMA, Socks, Transport, TunnelPolicy};
 
 /// Every kind of thing that a manifest can hold.
 fn full() -> Fleet {
@@ -33,6 +33,14 @@ fn full() -> Fleet {
         forward: [(read("127.0.0.1:1"), forward(None)), (read("[::1]:2"), forward(Some("bob")))].into(),
         resolver: Some(read("127.0.0.1:53")),
     };
+    fleet.services.get_mut(&read("wiki")).unwrap().svid = Some(ProgramSvid {
+        owner: Some(read("www-data")),
+        group: Some(read("33")),
+        mode: read("0640"),
+        dns: [read("wiki.example.org")].into(),
+        reload: vec!["/bin/true".to_owned()],
+    });
+    fleet.services.get_mut(&read("pulse")).unwrap().svid = Some(ProgramSvid::default());
     fleet.nodes.get_mut(&read("alpha")).unwrap().labels.insert(read("site=north"));
     fleet.nodes.get_mut(&read("hub")).unwrap().policy.tunnel.socks = Socks::Off;
     fleet.services.get_mut(&read("pulse")).unwrap().tells_caller = true;
@@ -82,6 +90,8 @@ fn the_schema_refuses_what_a_node_would_refuse() {
         ("/runs/tunnel", serde_json::json!({ "forward": { "127.0.0.1:1": { "user": "bob" } } })),
         ("/runs/services/pulse/tells_caller", serde_json::json!("yes")),
         ("/access/stale", serde_json::json!({ "callers": [] })),
+        ("/runs/svids", serde_json::json!({ "spiffe://harbor/service/pulse": { "mode": "0644" } })),
+        ("/runs/svids", serde_json::json!({ "spiffe://harbor/service/pulse": { "mode": "0600", "path": "/etc" } })),
         ("/runs/sync", serde_json::json!({ "wait": 5, "what": "ever" })),
     ] {
         let mut bad = good.clone();

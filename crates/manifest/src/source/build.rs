@@ -13,7 +13,7 @@ use super::place::{Notes, error, error_about};
 use super::spots::Spots;
 use super::tree::{Entry, Node};
 use super::tunnel::Told;
-use super::{Attached, KnownOrg, form, rules};
+use super::{Attached, KnownOrg, form, rules, svid};
 use crate::fleet::{
     ClassSpec, Fleet, InviteSpec, OrgSpec, Policy, ROLE_NODE, ROLE_OPERATOR, ServiceSpec, StaleSpec, UserSpec,
 };
@@ -41,6 +41,8 @@ pub(crate) fn build(
     let (org_at, mut said) =
         (org.map(|entry| entry.at), org.map(|entry| Told::of(&entry.value, &Told::default())).unwrap_or_default());
     spots.stale = org.and_then(|entry| entry.value.get("stale")).map(|entry| entry.at);
+    let org_svid = org.and_then(|entry| entry.value.get("svid"));
+    spots.svid_dns = org_svid.and_then(|svid| svid.value.get("dns")).map(|entry| entry.at);
     let mut reader = Reader { notes, names: &names, attached, longest: None };
     let org = org_spec(&mut reader, org)?;
     let mut fleet = Fleet {
@@ -119,6 +121,7 @@ fn org_spec(reader: &mut Reader<'_, '_>, entry: Option<&Entry>) -> Option<OrgSpe
         id: OrgId([0; 32]),
         freshness: FRESHNESS,
         svid_life: None,
+        svid_dns: Vec::new(),
         stale: None,
         defaults: Policy::default(),
     };
@@ -131,6 +134,7 @@ fn org_spec(reader: &mut Reader<'_, '_>, entry: Option<&Entry>) -> Option<OrgSpe
         id: parsed(&entry.value, "id").unwrap_or(nobody.id),
         freshness: parsed(&entry.value, "freshness").unwrap_or(nobody.freshness),
         svid_life: life.map(|(life, _)| life),
+        svid_dns: entry.value.get("svid").map(|svid| all_parsed(&svid.value, "dns")).unwrap_or_default(),
         stale: entry.value.get("stale").and_then(|stale| stale_spec(reader, &stale.value)),
         defaults: reader.policy(entry, &Policy::default()),
     })
@@ -165,11 +169,14 @@ fn machines(reader: &mut Reader<'_, '_>, declared: &Declared<'_>, fleet: &mut Fl
 }
 
 fn people(notes: &mut Notes<'_>, names: &Names, declared: &Declared<'_>, fleet: &mut Fleet, spots: &mut Spots) {
+    let allowed = fleet.org.svid_dns.clone();
+    let mut svids = svid::Names::of(&allowed, spots.svid_dns);
     for entry in &declared.services {
         let (Ok(name), node) = (entry.key.parse::<Name>(), &entry.value) else { continue };
         let at = names.places(notes, node.get("at"));
         let groups = names.groups(notes, node.get("groups"));
         let roles = names.roles(notes, node.get("roles"), Whom::Other);
+        let svid = svids.read(notes, &format!("service `{name}`"), node);
         let Some(addr) = parsed(node, "addr") else { continue };
         spots.addr.insert(name.clone(), node.get("addr").map_or(entry.at, Entry::spot));
         let places = at.iter().map(|(at, _)| at.clone()).collect();
@@ -180,13 +187,15 @@ fn people(notes: &mut Notes<'_>, names: &Names, declared: &Declared<'_>, fleet: 
             groups,
             roles,
             tells_caller: flag(node, "tells_caller"),
+            svid,
         });
     }
     for entry in &declared.users {
         let Ok(name) = entry.key.parse::<Name>() else { continue };
         let roles = names.roles(notes, entry.value.get("roles"), Whom::User);
         let at = names.places(notes, entry.value.get("nodes")).into_iter().map(|(at, _)| at).collect();
-        fleet.users.entry(name).or_insert(UserSpec { roles, nodes: at });
+        let svid = svids.read(notes, &format!("user `{name}`"), &entry.value);
+        fleet.users.entry(name).or_insert(UserSpec { roles, nodes: at, svid });
     }
     for entry in &declared.roles {
         let groups = names.groups(notes, entry.value.get("allow"));

@@ -1,15 +1,17 @@
 //! The forms that texts in a fleet have: how each is checked, what people call it, what an editor may match.
 
+use std::net::IpAddr;
+
 use identity::id::OrgId;
 use identity::principal::glob::NameGlob;
-use identity::principal::host::HostGlob;
+use identity::principal::host::{HostGlob, HostName};
 use identity::principal::label::Label;
 use identity::principal::{Address, BadName, Host, HostPort, Name, NodeName, OrgName};
 use identity::time::Seconds;
 use ipnet::IpNet;
 
 use crate::fleet::ROLE_NODE;
-use crate::stored::FileName;
+use crate::stored::{Account, FileName, KeyMode};
 
 use super::tree::short;
 
@@ -25,6 +27,12 @@ pub(super) enum Form {
     Glob,
     /// A pattern of full host names.
     HostGlob,
+    /// A full host name, as it stands in a certificate.
+    HostName,
+    /// A user or group of a machine.
+    Account,
+    /// Who may read a private key.
+    KeyMode,
     Network,
     Address,
     /// Where a machine listens itself.
@@ -66,6 +74,9 @@ impl Form {
             Self::Role => "a role",
             Self::Glob => "a name pattern (like `web-*`)",
             Self::HostGlob => "a host name pattern (like `*.web.example.com`)",
+            Self::HostName => "a full host name (like wiki.example.com)",
+            Self::Account => "a user or group of the machine, by name or number",
+            Self::KeyMode => "a mode (0400, 0440, 0600 or 0640)",
             Self::Network => "a network (like 10.0.0.0/8)",
             Self::Address => "HOST:PORT",
             Self::Listen => "IP:PORT",
@@ -87,6 +98,9 @@ impl Form {
             Self::Machine => Some("^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$"),
             Self::Glob => Some("^[a-z0-9*-]{1,63}$"),
             Self::HostGlob => Some("^[a-z0-9*-]+(\\.[a-z0-9*-]+)+$"),
+            Self::HostName => Some("^[A-Za-z0-9-]+(\\.[A-Za-z0-9-]+)+$"),
+            Self::Account => Some("^([A-Za-z_][A-Za-z0-9_.-]{0,31}|0|[1-9][0-9]{0,9})$"),
+            Self::KeyMode => Some("^0(400|440|600|640)$"),
             Self::Network => Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"),
             Self::Address => Some("^.+:[0-9]{1,5}$"),
             Self::Listen => Some("^(\\[[0-9a-fA-F:.]+\\]|[0-9.]+):[0-9]{1,5}$"),
@@ -128,6 +142,9 @@ impl Form {
                 Ok(_) => Ok(()),
                 Err(_) => Err(plainly()),
             },
+            Self::HostName => full_host(text, plainly()),
+            Self::Account => text.parse::<Account>().map(drop).map_err(|_| plainly()),
+            Self::KeyMode => text.parse::<KeyMode>().map(drop).map_err(|_| key_mode(text, plainly())),
             Self::Network => text.parse::<IpNet>().map(drop).map_err(|_| plainly()),
             Self::Address => match text.parse::<HostPort>() {
                 Ok(HostPort { port: 0, .. }) => Err(no_port(text)),
@@ -185,6 +202,32 @@ fn name_wrong(text: &str, why: &BadName) -> Wrong {
         _ => (made != text && made.parse::<Name>().is_ok()).then(|| format!("call it `{made}`")),
     };
     Wrong { message: why.to_string(), hint }
+}
+
+/// A name that a certificate carries is no pattern, no address, and has dots.
+fn full_host(text: &str, plainly: Wrong) -> Result<(), Wrong> {
+    let hint = match text.parse::<HostName>() {
+        _ if text.contains('*') => "name each host: a certificate for a pattern would be one for hosts of others, too",
+        _ if text.parse::<IpAddr>().is_ok() => "only names stand in an SVID: whoever has an address may change",
+        Ok(host) if host.as_str().contains('.') && !text.ends_with('.') => return Ok(()),
+        Ok(_) => "a full host name has dots, and none at its end",
+        Err(_) => return Err(plainly),
+    };
+    Err(Wrong { hint: Some(hint.to_owned()), ..plainly })
+}
+
+/// Says what is dangerous about it, if that can be said.
+fn key_mode(text: &str, plainly: Wrong) -> Wrong {
+    let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o7777);
+    let message = match bits {
+        Some(bits) if bits & 0o007 != 0 => format!("with mode {bits:04o}, everybody could get at the private key"),
+        Some(bits) if bits & 0o7133 != 0 => {
+            format!("mode {bits:04o} lets more be done with the private key than reading")
+        }
+        _ => plainly.message,
+    };
+    let hint = "0600: its owner reads it; 0640: the group, too; 0400 and 0440: and nobody writes it";
+    Wrong { message, hint: Some(hint.to_owned()) }
 }
 
 fn no_port(text: &str) -> Wrong {

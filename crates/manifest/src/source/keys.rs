@@ -114,10 +114,20 @@ static ORG: Section = section(
                 span(Seconds::MINUTE, YEAR),
                 "How long a head stays fresh after it was published. 30d if nothing is said.",
             ),
+            key("svid", Shape::Section(&ORG_SVID), "What SVIDs of services and users may carry."),
             key("stale", Shape::Section(&STALE), "Who opens nothing new when no fresh head has come for too long."),
         ],
         POLICY,
     ],
+);
+
+static ORG_SVID: Section = section(
+    "what SVIDs may carry",
+    &[&[key(
+        "dns",
+        Shape::Texts(Form::HostGlob),
+        "Patterns of the DNS names that SVIDs may carry. `*` stands for any run, dots too. Nothing: none may.",
+    )]],
 );
 
 static STALE: Section = section(
@@ -317,6 +327,26 @@ static SERVICE: Section = section(
         key("groups", Shape::Texts(Form::Name), "The groups it is in: whose role allows one of them may call it."),
         key("roles", Shape::Texts(Form::Role), "What the service itself may call."),
         key("tells_caller", Shape::Flag, "Whether it is told who calls, in a PROXY header of version 2."),
+        key("svid", Shape::Section(&SVID), "How the service's program has its SVID. Nothing: only the agent reads it."),
+    ]],
+);
+
+static SVID: Section = section(
+    "an SVID for a program",
+    &[&[
+        key("owner", Shape::Text(Form::Account), "Whose file the private key is. Nothing: the agent's own user."),
+        key("group", Shape::Text(Form::Account), "The key's group. Nothing: the agent's own."),
+        key(
+            "mode",
+            Shape::Text(Form::KeyMode),
+            "Who reads the key. 0600: its owner. 0640: its group, too. 0600 if nothing is said.",
+        ),
+        key("dns", Shape::Texts(Form::HostName), "DNS names in the certificate, of those that the org allows."),
+        key(
+            "reload",
+            Shape::Words(Form::Free { most: 4096 }),
+            "A program and its words, without a shell, that runs after each change of the files.",
+        ),
     ]],
 );
 
@@ -325,6 +355,7 @@ static USER: Section = section(
     &[&[
         key("roles", Shape::Texts(Form::Role), "What the user may reach. At least one user has `operator`."),
         key("nodes", Shape::Texts(Form::Machine), "The nodes or classes on which the user has an identity."),
+        key("svid", Shape::Section(&SVID), "How the user's program has its SVID. Nothing: only the agent reads it."),
     ]],
 );
 

@@ -16,6 +16,7 @@ mod schema;
 mod names;
 mod tunnel;
 mod machine;
+mod svid;
 mod spots;
 mod rules;
 mod build;

@@ -25,6 +25,8 @@ pub(crate) struct Spots {
     /// Where tunnels are told what to do, of each machine for which anything is said.
     pub(crate) tunnels: BTreeMap<At, Told>,
     pub(crate) stale: Option<Spot>,
+    /// Which DNS names SVIDs may carry.
+    pub(crate) svid_dns: Option<Spot>,
 }
 
 impl Spots {

@@ -10,8 +10,10 @@ use org::report::{Refused, plain};
 use wire::known::Known;
 
 use crate::agent::errand::{Asked, ErrandAnswer};
+use crate::agent::placed::programs;
 use crate::agent::schedule::Event;
 use crate::agent::status::NodeStatus;
+use crate::agent::told::Knows;
 use crate::agent::{Agent, Line, told};
 use crate::apply::engine::{ApplyError, Engine, Offered};
 use crate::apply::preview::Ground;
@@ -61,8 +63,13 @@ impl Agent {
         let before = self.reports.last().and_then(|told| told.refused_lately(now));
         let roots = keep::trust_told(&self.scope, &self.node, &line.known)?;
         let (left, refused) = (self.scope.left(), self.offers.refused().or(before));
-        let told =
-            told::of(&self.node, &line.known, left, &self.engine.view(), roots, refused).found(self.beside(line));
+        let programs = {
+            let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+            programs::troubles(&status.programs)
+        };
+        let view = self.engine.view();
+        let knows = Knows { left, view: &view, trust: roots, refused, programs };
+        let told = told::of(&self.node, &line.known, knows).found(self.beside(line));
         let report = self.reports.last().is_none_or(|last| *last != told);
         let said_at = report.then(|| self.reports.next_at(now));
         let report = said_at.map(|at| told.signed(&self.scope, at)).transpose()?;

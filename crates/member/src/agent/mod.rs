@@ -37,6 +37,7 @@ use crate::agent::errand::{AgentHandle, Asked};
 use crate::agent::gateways::Gateways;
 use crate::agent::hear::Offers;
 use crate::agent::metrics::Tally;
+use crate::agent::placed::programs::Programs;
 use crate::agent::schedule::{Action, Event, Exchange, Look, Schedule, life};
 use crate::agent::status::NodeStatus;
 use crate::agent::suspended::Stop;
@@ -47,8 +48,9 @@ use crate::apply::engine::{ApplyError, Engine};
 use crate::apply::trial::Outcome;
 use crate::ask::call::is_revoked;
 use crate::ask::error::AskError;
+use crate::ask::renew::{self, Wanted};
 use crate::ask::source::Source;
-use crate::ask::{renew, sync};
+use crate::ask::sync;
 use crate::store::scope::{NodeFile, Scope, ScopeError};
 use crate::store::{damage, suspensions};
 
@@ -136,6 +138,7 @@ impl Ready {
             offers,
             reports: Reports::default(),
             damaged: BTreeSet::new(),
+            programs: Programs::default(),
             asked_for_proof: false,
             errand: None,
             stop,
@@ -150,6 +153,7 @@ impl Ready {
     }
 
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), AgentError> {
+        self.agent.serve_programs();
         let _socket = socket::answer(&self.agent.scope, self.handle.clone());
         loop {
             let idle = self.agent.errand.is_none();
@@ -183,6 +187,7 @@ struct Agent {
     reports: Reports,
     /// Whose SVIDs were told to be damaged.
     damaged: BTreeSet<Principal>,
+    programs: Programs,
     /// The last renewal brought no proof of having joined.
     asked_for_proof: bool,
     /// What somebody here waits for.
@@ -239,6 +244,7 @@ impl Agent {
         }
         // What was taken before something failed is so.
         self.heal();
+        self.serve_programs();
         self.read_suspensions();
         self.feed_tunnel_anew().await;
         let failed = kept_up.as_ref().err().map(|why| describe(why));
@@ -327,8 +333,9 @@ impl Agent {
         self.reissued(now);
         let due = !is_stopped && (more || due || self.wants_proof());
         if due {
-            let wanted = self.svid_life();
-            renew::renew(&self.scope, &self.node, &principal, wanted, &mut line.gateway, &line.known).await?;
+            let none = BTreeSet::new();
+            let wanted = Wanted { principal: &principal, dns: &none, life: self.svid_life() };
+            renew::renew(&self.scope, &self.node, wanted, &mut line.gateway, &line.known).await?;
             self.options.tally.renewals.fetch_add(1, Ordering::Relaxed);
             self.asked_for_proof = renew::lacks_proof(&self.scope);
             tracing::info!("renewed the SVID");

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::tunnel::view::TunnelView;
 use crate::apply::view::ApplyView;
+use crate::store::programs::{self, ProgramView};
 use crate::store::scope::waiting::Waiting;
 use crate::store::scope::{Scope, ScopeError, Unsound};
 use crate::store::{refused, suspensions};
@@ -46,6 +47,9 @@ pub struct NodeStatus {
     /// Which roots it goes by; absent until it knows which versions they are.
     #[serde(default)]
     pub trust: Option<TrustTold>,
+    /// Which programs here have their SVIDs, and how that went.
+    #[serde(default)]
+    pub programs: Vec<ProgramView>,
     /// What carries streams for the services and users here.
     #[serde(default)]
     pub tunnel: TunnelView,
@@ -102,6 +106,7 @@ impl NodeStatus {
             refused: refused::load(scope)?,
             applied: crate::apply::view::from_disk(&scope.folder),
             trust,
+            programs: programs::views(scope),
             tunnel: TunnelView::default(),
         })
     }

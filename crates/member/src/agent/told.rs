@@ -5,7 +5,7 @@ use identity::key::Sign as _;
 use identity::principal::Address;
 use identity::time::{Seconds, Timestamp};
 use manifest::stored::SCHEMA;
-use org::report::{Applied, Mark, Refused, Report, TrustTold, plain};
+use org::report::{Applied, Mark, ProgramTold, Refused, Report, TrustTold, plain};
 use wire::known::Known;
 
 use crate::apply::view::ApplyView;
@@ -22,16 +22,20 @@ pub(crate) struct Told {
     trust: Option<TrustTold>,
     left: Option<Mark>,
     beside: Option<Address>,
+    programs: Vec<ProgramTold>,
 }
 
-pub(crate) fn of(
-    node: &NodeFile,
-    known: &Known,
-    left: Option<Mark>,
-    view: &ApplyView,
-    trust: Option<TrustTold>,
-    refused: Option<&Refused>,
-) -> Told {
+/// What the rest of the agent knows.
+#[derive(Debug)]
+pub(crate) struct Knows<'a> {
+    pub left: Option<Mark>,
+    pub view: &'a ApplyView,
+    pub trust: Option<TrustTold>,
+    pub refused: Option<&'a Refused>,
+    pub programs: Vec<ProgramTold>,
+}
+
+pub(crate) fn of(node: &NodeFile, known: &Known, Knows { left, view, trust, refused, programs }: Knows<'_>) -> Told {
     let applied = match (&view.trial, &view.rolled_back, view.confirmed) {
         (Some(trial), _, _) => Applied::OnTrial {
             manifest: trial.digest,
@@ -46,7 +50,7 @@ pub(crate) fn of(
         (None, None, None) => Applied::Nothing,
     };
     let head = Mark { version: known.head.head.version, digest: known.head.digest };
-    Told { node: node.clone(), head, applied, refused: refused.cloned(), trust, left, beside: None }
+    Told { node: node.clone(), head, applied, refused: refused.cloned(), trust, left, beside: None, programs }
 }
 
 /// What gateways were told of this node, and when.
@@ -107,6 +111,7 @@ impl Told {
             trust: self.trust.clone(),
             left: self.left,
             beside: self.beside.clone(),
+            programs: self.programs.clone(),
         };
         let envelope = Envelope::seal(Some(self.node.org_id), &report).map_err(BadAnswer::from)?;
         Ok(envelope.signed(&node_key).map_err(BadAnswer::Key)?)

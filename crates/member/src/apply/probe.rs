@@ -98,7 +98,7 @@ async fn get(at: &HostPort, path: &str, wanted: u16) -> Result<(), BadProbe> {
 
 /// Without a shell. A relative path with a slash is one of the files delivered. All that it began ends with it: its keeper sees to
 /// that, also when this is dropped, and when the agent is killed.
-async fn command(words: &[String], files: &Path) -> Result<(), BadProbe> {
+pub(crate) async fn command(words: &[String], files: &Path) -> Result<(), BadProbe> {
     let program = words.first().ok_or(BadProbe::NoProgram)?;
     let broken = |why: io::Error| BadProbe::NotEnded { program: program.clone(), why: why.to_string() };
     let (mut socket, theirs) = keeper::line().map_err(broken)?;

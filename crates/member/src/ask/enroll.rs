@@ -4,6 +4,7 @@ mod joining;
 pub mod bundle;
 pub mod rejoin;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use ground::{clock, random};
@@ -270,7 +271,8 @@ async fn try_join_at(
         until: None,
     };
     let principal = Principal::node(&known.founding.record.name, &wish.name);
-    let asking = Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key };
+    let asking =
+        Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key, dns: &BTreeSet::new() };
     let pending = scope.seat(&principal).pending()?;
     tell(Step::Doing(&format!("proving the invite as `{}`", wish.name)));
     let proven = prove(&mut gateway, shown, &claim, asking, &pending, wait).await;

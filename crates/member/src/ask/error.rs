@@ -1,10 +1,13 @@
 //! Why asking a gateway did not bring what was asked for.
 
+use std::collections::BTreeSet;
+
 use identity::certificate::BadCertificate;
 use identity::envelope::BadEnvelope;
 use identity::key::BadKey;
 use identity::members::BadListing;
 use identity::principal::NodeName;
+use identity::principal::host::HostName;
 use identity::time::Timestamp;
 use identity::verifier::Untrusted;
 use manifest::stored::BadManifest;
@@ -75,6 +78,8 @@ pub enum BadAnswer {
     Certificate { why: Box<Untrusted> },
     #[error("the certificate is for somebody else")]
     OthersCertificate,
+    #[error("the certificate of an SVID carries {}, and the manifest says {}", names(carried), names(wanted))]
+    OtherNames { carried: Vec<String>, wanted: BTreeSet<HostName> },
     #[error("the admission: {0}")]
     Admission(Box<BadEvidence>),
     #[error("the admission: {0}")]
@@ -102,6 +107,11 @@ pub enum BadAnswer {
     Envelope(Box<BadEnvelope>),
     #[error("{0}")]
     Key(BadKey),
+}
+
+fn names<'n>(names: impl IntoIterator<Item = &'n (impl ToString + 'n)>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{}`", name.to_string())).collect();
+    if names.is_empty() { "no DNS name".to_owned() } else { names.join(", ") }
 }
 
 impl From<BadAnswer> for AskError {

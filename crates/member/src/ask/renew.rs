@@ -1,8 +1,11 @@
 //! The next SVID: over mTLS while the last one is good, by admission and node key after it expired.
 
+use std::collections::BTreeSet;
+
 use ground::{clock, random};
 use identity::causes::describe;
 use identity::principal::Principal;
+use identity::principal::host::HostName;
 use identity::text::Bytes;
 use identity::time::Seconds;
 use identity::verifier::{self, Side, Standard};
@@ -19,25 +22,33 @@ use crate::ask::keep::identity_roots;
 use crate::ask::svid::{Asking, check_offer};
 use crate::store::scope::{NodeFile, Scope, ScopeError};
 
+/// What is wanted of the next SVID.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub principal: &'a Principal,
+    pub dns: &'a BTreeSet<HostName>,
+    /// If operators want it to live shorter than the gateway offers.
+    pub life: Option<Seconds>,
+}
+
 /// Renews one principal's SVID over an open mTLS connection.
 pub(crate) async fn renew(
     scope: &Scope,
     node: &NodeFile,
-    principal: &Principal,
-    life: Option<Seconds>,
+    wanted: Wanted<'_>,
     gateway: &mut Believed,
     known: &Known,
 ) -> Result<(), AskError> {
     let node_key = scope.node_key()?;
-    let asking = Asking { known, principal, node: &node.name, node_key: &node_key };
+    let Wanted { principal, dns, life } = wanted;
+    let asking = Asking { known, principal, node: &node.name, node_key: &node_key, dns };
     let seat = scope.seat(principal);
     let pending = seat.pending()?;
     let challenge: Challenge =
         gateway.ask(Ask::Challenge, &()).await.map_err(|why| with_clocks(why.into(), gateway, known))?;
     check_offer(gateway, &challenge, known)?;
-    // What the operators want to live shorter than the gateway offers.
-    let wanted = life.map_or(challenge.not_after, |life| challenge.not_after.min(known.now(clock::now()) + life));
-    let svid = asking.request(&pending, wanted)?;
+    let until = life.map_or(challenge.not_after, |life| challenge.not_after.min(known.now(clock::now()) + life));
+    let svid = asking.request(&pending, until)?;
     let request = RenewRequest { principal: principal.clone(), svid };
     let issued: Issued =
         gateway.ask(Ask::Renew, &request).await.map_err(|why| with_clocks(why.into(), gateway, known))?;
@@ -101,7 +112,8 @@ const fn is_only_there(why: &AskError) -> bool {
 async fn come_back_at(scope: &Scope, node: &NodeFile, mut gateway: Believed, known: Known) -> Result<(), AskError> {
     let node_key = scope.node_key()?;
     let principal = node.principal();
-    let asking = Asking { known: &known, principal: &principal, node: &node.name, node_key: &node_key };
+    let asking =
+        Asking { known: &known, principal: &principal, node: &node.name, node_key: &node_key, dns: &BTreeSet::new() };
     let admission = scope.admission()?.ok_or(AskError::NotJoined)?;
     let seat = scope.seat(&principal);
     let pending = seat.pending()?;

@@ -1,11 +1,14 @@
 //! Asking for an SVID and checking the answer: the part that joining, renewing and returning share.
 
+use std::collections::BTreeSet;
+
 use ground::clock;
 use identity::bundle::{Identity, Roots};
 use identity::certificate;
 use identity::certificate::binding::BindingTerms;
 use identity::head::Mandate;
 use identity::key::{P256Key, Sign as _};
+use identity::principal::host::HostName;
 use identity::principal::{NodeName, Principal};
 use identity::time::{Seconds, Timestamp};
 use identity::verifier::{self, Side, Standard};
@@ -27,6 +30,8 @@ pub(crate) struct Asking<'a> {
     pub principal: &'a Principal,
     pub node: &'a NodeName,
     pub node_key: &'a P256Key,
+    /// What the certificate is to carry beside the principal: what this node's manifest says.
+    pub dns: &'a BTreeSet<HostName>,
 }
 
 impl Asking<'_> {
@@ -61,11 +66,21 @@ impl Asking<'_> {
         let own_key = certificate::key_id(pending.key.public()).ok();
         if believed.principal != *self.principal
             || believed.node_key != self.node_key.public()
-            || leaf.map(|leaf| leaf.key) != own_key
+            || leaf.as_ref().map(|leaf| leaf.key) != own_key
         {
             return Err(BadAnswer::OthersCertificate.into());
         }
+        self.check_names(leaf.map(|leaf| leaf.dns).unwrap_or_default())?;
         Ok(certificate::to_pem(&chain))
+    }
+
+    /// Programs may go by them: not one more, and not one less.
+    fn check_names(&self, carried: Vec<String>) -> Result<(), BadAnswer> {
+        if is_named(&carried, self.dns) {
+            Ok(())
+        } else {
+            Err(BadAnswer::OtherNames { carried, wanted: self.dns.clone() })
+        }
     }
 
     /// The admission must be this machine's own, by a gateway with a mandate.
@@ -88,6 +103,12 @@ impl Asking<'_> {
         }
         Ok(admitted)
     }
+}
+
+/// In whichever order.
+pub(crate) fn is_named(carried: &[String], wanted: &BTreeSet<HostName>) -> bool {
+    let carried_by: BTreeSet<&str> = carried.iter().map(String::as_str).collect();
+    carried.len() == wanted.len() && wanted.iter().all(|name| carried_by.contains(name.as_str()))
 }
 
 /// A node vouches for no SVID beyond what the operators allow the gateway to issue, and asks for none that would be of no
@@ -125,6 +146,33 @@ mod tests {
             AskError::Untimely { clocks, .. } => *clocks,
             other => panic!("{other}"),
         })
+    }
+
+    #[test]
+    fn a_certificate_carries_the_names_of_the_manifest_and_no_others() {
+        let founding = scene::founding();
+        let known = scene::known(&founding, &scene::head(&founding));
+        let node_key = ground::random::p256().unwrap();
+        let (principal, node) = ("spiffe://harbor/service/wiki".parse().unwrap(), "web-1".parse().unwrap());
+        let check = |carried: &str, wanted: &str| {
+            let dns = wanted.split_whitespace().map(|name| name.parse().unwrap()).collect();
+            let asking = Asking { known: &known, principal: &principal, node: &node, node_key: &node_key, dns: &dns };
+            asking.check_names(carried.split_whitespace().map(str::to_owned).collect()).map_err(|why| why.to_string())
+        };
+        for (carried, wanted) in [("", ""), ("a.b", "a.b"), ("c.d a.b", "a.b c.d")] {
+            assert_eq!(check(carried, wanted), Ok(()), "{carried} and {wanted}");
+        }
+        for (carried, wanted, told) in [
+            ("a.b", "", "the certificate of an SVID carries `a.b`, and the manifest says no DNS name"),
+            ("", "a.b", "the certificate of an SVID carries no DNS name, and the manifest says `a.b`"),
+            ("a.b c.d", "a.b", "carries `a.b`, `c.d`, and the manifest says `a.b`"),
+            ("a.b a.b", "a.b c.d", "carries `a.b`, `a.b`, and the manifest says `a.b`, `c.d`"),
+            ("*.b", "a.b", "carries `*.b`, and the manifest says `a.b`"),
+            ("A.b", "a.b", "carries `A.b`, and"),
+        ] {
+            let why = check(carried, wanted).unwrap_err();
+            assert!(why.contains(told), "{why}");
+        }
     }
 
     #[test]

@@ -3,5 +3,7 @@
 pub mod scope;
 pub(crate) mod refused;
 pub mod suspensions;
+mod accounts;
+pub mod programs;
 pub(crate) mod tunnel;
 pub mod damage;

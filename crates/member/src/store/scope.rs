@@ -104,6 +104,8 @@ pub struct Svid {
     pub counter: u64,
     pub not_before: Timestamp,
     pub not_after: Timestamp,
+    /// What it carries beside the principal.
+    pub dns: Vec<String>,
 }
 
 impl Svid {
@@ -387,13 +389,14 @@ impl Seat {
         let damaged = |why| ScopeError::Damaged { path: path.clone(), why };
         let chain = certificate::from_pem(&String::from_utf8_lossy(&pem)).map_err(|why| damaged(why.into()))?;
         let leaf = chain.first().ok_or_else(|| damaged(Unsound::Empty))?;
-        let validity = certificate::read(leaf).map_err(|why| damaged(why.into()))?.validity;
+        let certificate::Reading { validity, dns, .. } = certificate::read(leaf).map_err(|why| damaged(why.into()))?;
         let key = read_key(&folder.join("svid.key"))?;
         Ok(Some(Svid {
             own: OwnSvid { chain, key },
             counter: self.counter(),
             not_before: validity.not_before,
             not_after: validity.not_after,
+            dns,
         }))
     }
 }

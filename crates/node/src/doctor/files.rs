@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use terminal::finding::Finding;
 
 const SUBJECT: &str = "files";
+/// In a scope: where programs read their SVIDs.
+const PROGRAMS: &str = "programs";
 /// More than any folder of ours holds.
 const MANY: usize = 100_000;
 /// Below the first a commit may fail at any time; below the second there is time to make room.
@@ -21,7 +23,8 @@ struct Complaint {
     cure: String,
 }
 
-/// Looks at a folder and everything in it: for its owner alone, and readable to whoever asks.
+/// Looks at a folder and everything in it: for its owner alone, and readable to whoever asks. What programs are to read is
+/// for them.
 pub(crate) fn look(folder: &Path) -> Finding {
     let meta = match fs::metadata(folder) {
         Ok(meta) => meta,
@@ -37,7 +40,8 @@ pub(crate) fn look(folder: &Path) -> Finding {
         }
         match examine(&path, meta.uid()) {
             Ok((below, complaint)) => {
-                waiting.extend(below);
+                let for_programs = is_scope(&path);
+                waiting.extend(below.into_iter().filter(|below| !(for_programs && below.ends_with(PROGRAMS))));
                 complaints.extend(complaint);
             }
             // It was renamed or removed while we looked.
@@ -74,7 +78,7 @@ fn examine(path: &Path, owner: u32) -> io::Result<(Vec<PathBuf>, Option<Complain
     let complaint = if meta.uid() != owner {
         let what = format!("`{shown}` belongs to user {}, its folder to user {owner}", meta.uid());
         Some(Complaint { what, cure: format!("chown {owner} '{shown}'") })
-    } else if meta.is_dir() && mode & 0o077 != 0 {
+    } else if meta.is_dir() && mode & if is_scope(path) { 0o066 } else { 0o077 } != 0 {
         let what = format!("the folder `{shown}` is open to others (mode {mode:o})");
         Some(Complaint { what, cure: format!("chmod 700 '{shown}'") })
     } else if !meta.is_dir() && mode & closed_bits(path, &meta) != 0 {
@@ -86,6 +90,11 @@ fn examine(path: &Path, owner: u32) -> io::Result<(Vec<PathBuf>, Option<Complain
         None
     };
     Ok((below, complaint))
+}
+
+/// Others may pass through, to where their programs read.
+fn is_scope(path: &Path) -> bool {
+    path.join(PROGRAMS).is_dir() && path.join("node.key").exists()
 }
 
 /// Certificates and settings may be read, but not written; everything else is nobody else's business.

@@ -6,8 +6,10 @@ use member::agent::status::NodeStatus;
 use member::agent::tunnel::view::State;
 use member::apply::view;
 use member::store::damage::{self, Worth};
+use member::store::programs::ProgramView;
 use member::store::scope::{NodeFile, Scope, ScopeError, Svid};
 use org::ledger::frontier::Tip;
+use org::report::ProgramTold;
 use terminal::finding::{Finding, Patient};
 use wire::known::Known;
 
@@ -47,6 +49,7 @@ pub(crate) async fn examine(scope: &Scope, program: Program, folder: String) -> 
     found.push(agent(status.as_ref(), program));
     let tunnel = status.as_ref().map(|status| &status.tunnel);
     found.extend(tunnel.filter(|tunnel| tunnel.state != State::Off).map(|there| process::tunnel(Some(there), program)));
+    found.extend(programs(status.as_ref(), scope, program));
     found.push(applied(scope, program, status));
     found.extend(trust::trust(scope, program, &known, now));
     let good =
@@ -177,6 +180,26 @@ fn applied(scope: &Scope, program: Program, status: Option<NodeStatus>) -> Findi
         (None, Some(_)) => Finding::ok(subject, "what was published for this node is confirmed"),
         (None, None) => Finding::ok(subject, "nothing is published for this node"),
     }
+}
+
+/// Do the programs here have their SVIDs, and were they told?
+fn programs(status: Option<&NodeStatus>, scope: &Scope, program: Program) -> Vec<Finding> {
+    let on_disk = || NodeStatus::from_disk(scope).map(|status| status.programs).unwrap_or_default();
+    let views = status.map_or_else(on_disk, |status| status.programs.clone());
+    let find = |view: &ProgramView| {
+        let (whose, folder) = (&view.principal, view.folder.display());
+        let subject = "program";
+        let Some(ProgramTold { at, why, .. }) = &view.problem else {
+            return Finding::ok(subject, format!("that of {whose} reads `{folder}`, good until {}", view.expires_at));
+        };
+        let cure = if view.untold {
+            format!("mend that, and run it again: {}; it has the new SVID in `{folder}`", program.command("sync --now"))
+        } else {
+            "mend that; the agent tries again with the next exchange".to_owned()
+        };
+        Finding::wrong(subject, format!("that of {whose}, since {at}: {why}"), cure)
+    };
+    views.iter().map(find).collect()
 }
 
 /// The newest moment that somebody else vouched for.

@@ -88,6 +88,7 @@ fn a_report_that_would_steer_a_terminal_is_refused_and_never_shown() {
             trust: None,
             left: None,
             beside: None,
+            programs: Vec::new(),
         };
         let sealed = Envelope::seal(Some(known.org()), &report).unwrap().signed(key).unwrap();
         SyncRequest { wait: Seconds(0), report: Some(sealed), ..waiting(head) }

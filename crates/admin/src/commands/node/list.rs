@@ -73,15 +73,18 @@ fn applied(listed: &Listed) -> &'static str {
 fn remark(listed: &Listed) -> String {
     let node = &listed.node;
     let refused = listed.report.as_ref().and_then(|heard| heard.report.refused.as_ref());
+    let program = listed.report.as_ref().and_then(|heard| heard.report.programs.first());
     let suspended = node.suspensions.iter().find(|suspension| clock::now() < suspension.until);
     let alarmed = node.observed.alarm.is_some() && node.state != Standing::Revoked;
     match suspended {
         _ if alarmed || !node.observed.reused.is_empty() => format!("ALARM: see `freehold node show {}`", node.name),
         Some(suspension) => format!("suspended until {}", suspension.until),
         None if node.state == Standing::Waiting => format!("let it stay: freehold node approve {}", node.name),
-        None => refused.map_or_else(
-            || if node.low { "low assurance".to_owned() } else { String::new() },
-            |refused| format!("refused at {}: {}", refused.at, refused.why),
-        ),
+        None => match (refused, program) {
+            (Some(refused), _) => format!("refused at {}: {}", refused.at, refused.why),
+            (None, Some(told)) => format!("program of {}, since {}: {}", told.principal, told.at, told.why),
+            (None, None) if node.low => "low assurance".to_owned(),
+            (None, None) => String::new(),
+        },
     }
 }

@@ -35,7 +35,7 @@ impl Show {
 
 /// What the node says of itself.
 fn reported(heard: &Heard) -> Vec<String> {
-    let Report { head, agent, applied, refused, left, beside, .. } = &heard.report;
+    let Report { head, agent, applied, refused, left, beside, programs, .. } = &heard.report;
     let mut lines = vec![format!("reports    head {}, freehold-node {agent}, at {}", head.version, heard.received_at)];
     match applied {
         Applied::Nothing => {}
@@ -56,6 +56,8 @@ fn reported(heard: &Heard) -> Vec<String> {
         )
     }));
     lines.extend(refused.iter().map(|refused| format!("refused    at {}: {}", refused.at, refused.why)));
+    let told = programs.iter();
+    lines.extend(told.map(|told| format!("program    of {}, since {}: {}", told.principal, told.at, told.why)));
     lines
 }
 

@@ -8,3 +8,4 @@ mod hostile;
 mod meaning;
 mod editors;
 mod tunnels;
+mod svids;

@@ -43,6 +43,7 @@ impl Scene {
             trust: None,
             left: None,
             beside: None,
+            programs: Vec::new(),
         }
     }
 

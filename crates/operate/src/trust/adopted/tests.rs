@@ -39,6 +39,7 @@ fn heard(name: &str, key: PublicKey, endpoint: Option<DomainTold>) -> Heard {
         trust: endpoint.map(|endpoint| TrustTold { endpoint, identity: told(&[1], None, None), svids: Vec::new() }),
         left: None,
         beside: None,
+        programs: Vec::new(),
     };
     Heard { report, received_at: PUBLISHED }
 }

@@ -1,19 +1,23 @@
 //! The users and services that are at home on this node: their SVIDs are kept fresh, and forgotten when they move away.
 
+pub(crate) mod programs;
+
 use std::collections::BTreeSet;
 
 use ground::clock;
 use identity::causes::describe;
 use identity::head::Placement;
 use identity::principal::Principal;
+use identity::principal::host::HostName;
 use identity::verifier::Untrusted;
 use wire::known::Known;
 
 use crate::agent::schedule::life;
 use crate::agent::trust::{self, Seen};
 use crate::agent::{Agent, Line};
-use crate::ask::error::AskError;
-use crate::ask::renew;
+use crate::ask::error::{AskError, BadAnswer};
+use crate::ask::renew::{self, Wanted};
+use crate::ask::svid::is_named;
 use crate::store::damage;
 use crate::store::scope::Svid;
 
@@ -25,7 +29,7 @@ impl Agent {
             // One that is refused, or whose files are of no use, keeps no other from its own.
             match self.renew_one(principal, line, seen).await {
                 Ok(()) => {}
-                Err(why) if why.refusal().is_some() || matches!(why, AskError::Scope(_)) => failed = Some(why),
+                Err(why) if is_its_own(&why) => failed = Some(why),
                 Err(why) => return Err(why),
             }
         }
@@ -41,8 +45,28 @@ impl Agent {
             return Ok(());
         }
         self.tell_damage(principal);
-        let wanted = self.svid_life();
-        renew::renew(&self.scope, &self.node, principal, wanted, &mut line.gateway, &line.known).await
+        let dns = self.names_of(principal);
+        let wanted = Wanted { principal, dns: &dns, life: self.svid_life() };
+        renew::renew(&self.scope, &self.node, wanted, &mut line.gateway, &line.known).await
+    }
+
+    /// Other names are asked for at once. But what is on trial takes none away, and neither does what went back: its program
+    /// has them until the SVID is due.
+    fn is_renamed(&self, principal: &Principal, svid: &Svid) -> bool {
+        let names = self.names_of(principal);
+        if self.engine.standing().guard().is_some() {
+            return false;
+        }
+        let lacks = |name: &HostName| !svid.dns.iter().any(|carried| carried == name.as_str());
+        if self.engine.is_on_trial() { names.iter().any(lacks) } else { !is_named(&svid.dns, &names) }
+    }
+
+    /// The DNS names that go with it, by the newest manifest that operators signed for this node: gateways issue by that one,
+    /// also while the node is back at what it was before.
+    fn names_of(&self, principal: &Principal) -> BTreeSet<HostName> {
+        let guard = self.engine.standing().guard().and_then(|item| self.engine.kept(item.digest));
+        let newest = guard.as_deref().or_else(|| self.engine.current());
+        newest.map(|manifest| manifest.dns_names(principal)).unwrap_or_default()
     }
 
     /// Once, until there is another one.
@@ -91,7 +115,10 @@ impl Agent {
         let lives_too_long = matches!(judged, Err(Untrusted::BeyondMandate(_)))
             && head.mandates.iter().any(|mandate| mandate.covers(principal));
         let outdated = lives_too_long || trust::makes_outdated(&judged);
-        Ok(half || outdated || self.wants_more_roots(principal, &svid, line, seen, now))
+        Ok(half
+            || outdated
+            || self.is_renamed(principal, &svid)
+            || self.wants_more_roots(principal, &svid, line, seen, now))
     }
 
     /// The head gives an SVID only for what the newest manifest places here. One that went back is not obeyed, but what it
@@ -103,7 +130,7 @@ impl Agent {
     }
 
     /// By the head itself, and by what this node is.
-    fn placed(&self, known: &Known) -> BTreeSet<Principal> {
+    pub(super) fn placed(&self, known: &Known) -> BTreeSet<Principal> {
         let head = &known.head.head;
         let by_head = head.placements.iter().filter(|place| place.node == self.node.name);
         let by_head = by_head.map(|place| place.principal.clone());
@@ -117,4 +144,10 @@ impl Agent {
             .filter(|principal| !head.revocations.principals.contains(principal))
             .collect()
     }
+}
+
+/// A fault that says nothing about the next one: a no, files of no use, or names that are not those of the manifest.
+const fn is_its_own(why: &AskError) -> bool {
+    let renamed = matches!(why, AskError::BadAnswer(BadAnswer::OtherNames { .. }));
+    renamed || why.refusal().is_some() || matches!(why, AskError::Scope(_))
 }
