@@ -139,7 +139,9 @@ impl History {
         let now = day(self.now);
         let Ok(body) = envelope.peek::<Suspension>(Some(self.org.founding.id)) else { return };
         let Signers::InForce(in_force) = self.replicas[to].1.signers(now) else { return };
-        for signer in envelope.signers_among(&in_force.set.quorum.keys()) {
+        // One that lasts for no time is nobody's turn.
+        let lasts = body.at < body.until;
+        for signer in envelope.signers_among(&in_force.set.quorum.keys()).into_iter().filter(|_| lasts) {
             let turn = (signer, body.node_key, in_force.set.version);
             self.stops[to].first.entry(turn).or_insert(self.now);
         }
