@@ -78,6 +78,17 @@ impl Place {
         place
     }
 
+    /// The same, with the recovery phrases.
+    pub fn with_phrases(extra: &[&str]) -> (Self, Vec<String>) {
+        let place = Self::new();
+        let address = place.address();
+        let words = ["found", "harbor", "--unprotected", "--advertise", &address];
+        let founded = place.facts(&[&words[..], extra].concat());
+        let phrases = founded.get("recovery").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        let phrases = phrases.map(str::to_owned).collect();
+        (place, phrases)
+    }
+
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }

@@ -63,7 +63,16 @@ fn a_gateway_that_was_set_back_is_filled_up_by_the_other_and_goes_on() {
 /// Two copies of the second gateway's folder were served by turns, while it was alone.
 #[test]
 fn a_fork_is_noticed_by_every_replica_and_cured_at_either_gateway() {
-    let (two, laptop, vps) = Two::serving();
+    forks(Two::founded(&[]));
+}
+
+#[test]
+fn a_fork_is_cured_at_either_gateway_where_two_must_agree() {
+    forks(Two::founded(&["--signers", "2-of-2"]));
+}
+
+fn forks(two: Two) {
+    let (two, laptop, vps) = two.both_serve();
     let (place, a, b) = (&two.place, two.place.address(), two.address());
     let code = text(&two.at(&b, &["invite", "create", "--uses", "4", "--at", "vps", "--name", "n-*"]), "code");
     two.settle();

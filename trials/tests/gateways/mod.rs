@@ -20,7 +20,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use serde_json::Value;
-use trials::place::{Place, Running, json, succeeded, until};
+use trials::place::{Place, Running, succeeded, until};
 
 /// An org with its first gateway on the operator's machine, and a second machine `vps` that can be one.
 pub struct Two {
@@ -45,13 +45,8 @@ impl Two {
 
     /// The same, with the recovery phrases.
     pub fn with_phrases(words: &[&str]) -> (Self, Vec<String>) {
-        let two = Self { place: Place::new(), spare: Place::new() };
-        let address = two.place.address();
-        let own = ["found", "harbor", "--unprotected", "--advertise", &address, "--node", "laptop", "--json"];
-        let founded = json(&two.place.freehold(&[&own, words].concat()));
-        let phrases = founded["recovery"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned());
-        let phrases = phrases.collect();
-        (two, phrases)
+        let (place, phrases) = Place::with_phrases(&[&["--node", "laptop"], words].concat());
+        (Self { place, spare: Place::new() }, phrases)
     }
 
     /// Where the second machine listens as a gateway.

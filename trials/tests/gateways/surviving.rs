@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use serde_json::Value;
-use trials::place::{Place, binary, ended, json, output, succeeded, text, until};
+use trials::place::{Place, binary, ended, json, output, stdout, succeeded, text, until};
 use trials::port::Nobody;
 
 use super::Two;
@@ -13,6 +13,15 @@ use super::Two;
 /// What was decided at one gateway that then died is in the operator's home: the survivor is handed it, not accused.
 #[test]
 fn a_survivor_is_handed_what_it_never_heard_of() {
+    survives(false);
+}
+
+#[test]
+fn a_survivor_is_handed_what_it_never_heard_of_in_the_middle_of_a_rotation() {
+    survives(true);
+}
+
+fn survives(rotates: bool) {
     let (two, laptop, vps) = Two::serving();
     let place = &two.place;
     place.joined("web-1");
@@ -29,6 +38,9 @@ fn a_survivor_is_handed_what_it_never_heard_of() {
     until("the second one has the machine", both_have_it);
     // The two are parted; an invite and a revocation are made at the first, which then dies.
     vps.stop();
+    if rotates {
+        succeeded(&run(&["trust", "publish", "identity"]));
+    }
     succeeded(&run(&["invite", "create", "--label", "lost"]));
     succeeded(&run(&["node", "revoke", "web-1", "--yes"]));
     laptop.stop();
@@ -41,8 +53,21 @@ fn a_survivor_is_handed_what_it_never_heard_of() {
     assert_eq!(web["state"], "revoked", "the revocation came along");
     let invites: Value = serde_json::from_slice(&run(&["invite", "list"]).stdout).unwrap();
     assert!(invites.as_array().unwrap().iter().any(|invite| invite["label"] == "lost"), "{invites}");
+    if rotates {
+        let versions: Value = serde_json::from_slice(&run(&["trust", "list"]).stdout).unwrap();
+        let published = |row: &Value| row["domain"] == "identity" && row["trust_bundle_version"] == 2;
+        assert!(versions.as_array().unwrap().iter().any(published), "{versions}");
+    }
     succeeded(&run(&["gateway", "remove", "laptop", "--yes"]));
-    succeeded(&run(&["invite", "create"]));
+    let invite = run(&["invite", "create"]);
+    succeeded(&invite);
+    let invite: Value = serde_json::from_slice(&invite.stdout).unwrap();
+    succeeded(&place.join("web-2", &text(&invite, "code")));
+    if rotates {
+        succeeded(&run(&["trust", "rollback", "identity"]));
+        let list = run(&["node", "list"]);
+        assert!(stdout(&list).contains("web-2"), "{list:?}");
+    }
 }
 
 /// Whoever lists the gateways wants to know which of them is down, and since when: also when all are.

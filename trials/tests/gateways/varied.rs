@@ -132,7 +132,17 @@ fn two_gateways_of_three_that_were_taken_over_together_give_nothing() {
 
 #[test]
 fn whose_unlisted_name_a_lying_gateway_contests_is_a_member_again_without_it_and_stays_one() {
-    let (two, _laptop, vps) = Two::serving();
+    contests_an_unlisted_name(Two::founded(&[]), &[]);
+}
+
+#[test]
+fn whose_unlisted_name_is_contested_is_a_member_again_where_two_must_agree() {
+    contests_an_unlisted_name(Two::founded(&["--signers", "2-of-3"]), &["ann-2"]);
+}
+
+/// What `ann` signs these sign, too.
+fn contests_an_unlisted_name(two: Two, co_signers: &[&str]) {
+    let (two, _laptop, vps) = two.both_serve();
     let (place, a) = (&two.place, two.place.address());
     let code = place.code(&["--uses", "4", "--at", "vps", "--name", "db-*"]);
     place.joined("db-1");
@@ -154,12 +164,15 @@ fn whose_unlisted_name_a_lying_gateway_contests_is_a_member_again_without_it_and
     succeeded(&place.freehold(&["gateway", "remove", "vps", "--yes", "--gateway", &a]));
     assert_eq!(place.state_of("db-1").as_deref(), Some("member"), "the contest outlives the gateway");
     let (thief, key) = (Thief::of(place), joiner.node_key.public().digest());
-    let revokes = thief.head(|head| {
+    let mut revokes = thief.head(|head| {
         (head.version, head.previous, head.issued_at) =
             (head.version + 1, vec![thief.known().head.digest], clock::now());
         head.cause = Cause::NodeRevoke { node_key: key, name: "db-1".parse().unwrap() };
         head.revocations.node_keys.insert(key);
     });
+    for name in co_signers {
+        revokes.sign(&thief.signer_of(name)).unwrap();
+    }
     assert_eq!(thief.hand_in(vec![revokes]).0, "ok");
     for _ in 0..2 {
         let shown = place.facts(&["node", "show", "db-1"]);

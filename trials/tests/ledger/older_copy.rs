@@ -241,7 +241,26 @@ fn the_newest_copy_goes_on_although_an_old_one_ran_for_a_while() {
 /// Two copies of one folder were served by turns: the chain has two branches, and everybody saw another one.
 #[test]
 fn a_folder_that_was_served_from_two_copies_is_cured_by_another_chain() {
-    let place = Place::founded(&["--node", "quay"]);
+    is_served_from_two_copies(&["--node", "quay"]);
+}
+
+#[test]
+fn where_two_must_agree_a_folder_that_was_served_from_two_copies_is_cured_by_both() {
+    is_served_from_two_copies(&["--node", "quay", "--signers", "2-of-2"]);
+}
+
+/// Says it; where two must agree, `ben` signs it, too, and hands it in.
+fn agreed(place: &Place, words: &[&str]) -> Value {
+    let told = place.facts(words);
+    if let Some(file) = told["pending"]["file"].as_str() {
+        succeeded(&place.co_sign("ben", file));
+        succeeded(&place.operator("ben", &["send", file]));
+    }
+    told
+}
+
+fn is_served_from_two_copies(founded: &[&str]) {
+    let place = Place::founded(founded);
     let gateway = place.serve();
     let open = place.invite(&["--uses", "5"]);
     let code = text(&open, "code");
@@ -269,7 +288,11 @@ fn a_folder_that_was_served_from_two_copies_is_cured_by_another_chain() {
     until("the gateway stops", || is_held_back(&place, "web-2"));
     refused(&place.freehold(&["refresh"]), "older than what was shown");
     refused(&place.join("web-3", &code), "ledger is older");
-    let done = place.facts(&["gateway", "reopen", "quay", "--yes"]);
+    if founded.contains(&"2-of-2") {
+        let ben = place.path("ben").to_string_lossy().into_owned();
+        succeeded(&place.freehold(&["signer", "hand-over", "ann-2", "--to", &ben]));
+    }
+    let done = agreed(&place, &["gateway", "reopen", "quay", "--yes"]);
     let branches = done["fork"]["branches"].as_array().unwrap();
     let mut admitted: Vec<_> = branches.iter().map(|it| it["admitted"].clone()).collect();
     admitted.sort_by_key(ToString::to_string);
@@ -280,18 +303,22 @@ fn a_folder_that_was_served_from_two_copies_is_cured_by_another_chain() {
     // Nothing stays locked: whoever is meant is listed, of either branch.
     for name in ["web-1", "web-2"] {
         assert_eq!(place.state_of(name).as_deref(), Some("waiting"));
-        succeeded(&place.freehold(&["node", "approve", name, "--yes"]));
+        agreed(&place, &["node", "approve", name, "--yes"]);
         until("it is a member", || place.state_of(name).as_deref() == Some("member"));
     }
     succeeded(&place.freehold(&["invite", "create"]));
     assert_eq!(place.facts(&["audit", "--verify"])["ok"], true);
     succeeded(&place.join("web-3", &code));
-    place.joined("web-4");
+    let joined = |node: &str| {
+        let invite = agreed(&place, &["invite", "create", "--name", node]);
+        succeeded(&place.join(node, &text(&invite, "code")));
+    };
+    joined("web-4");
     for name in ["web-0", "web-1", "web-2"] {
         until("its agent has no problem", || place.status(name)["problem"].is_null());
     }
     gateway.stop();
     let _gateway = place.serve();
-    place.joined("web-5");
+    joined("web-5");
     ended(&place.freehold(&["gateway", "reopen", "quay", "--yes"]), 1, "nothing is wrong with `quay`");
 }

@@ -10,12 +10,7 @@ use trials::place::{Place, Running, ended, json, output, refused, stderr, succee
 
 /// An org with three machines, and its phrases.
 fn fleet(delay: &str) -> (Place, Running, Vec<Running>, Vec<String>) {
-    let place = Place::new();
-    let address = place.address();
-    let words = ["found", "harbor", "--unprotected", "--advertise", &address, "--recovery-delay", delay, "--json"];
-    let founded = json(&place.freehold(&words));
-    let phrases = founded["recovery"].as_array().unwrap().iter().map(|words| words.as_str().unwrap().to_owned());
-    let phrases: Vec<String> = phrases.collect();
+    let (place, phrases) = Place::with_phrases(&["--recovery-delay", delay]);
     let gateway = place.serve();
     let agents = ["web-1", "web-2", "web-3"].map(|node| {
         place.joined(node);

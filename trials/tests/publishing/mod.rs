@@ -31,9 +31,12 @@ impl Scene {
     }
 
     pub fn founded(words: &[&str]) -> Self {
-        let scene = Self { place: Place::founded(words) };
-        std::fs::create_dir(scene.place.path("fleet")).unwrap();
-        scene
+        Self::at(Place::founded(words))
+    }
+
+    pub fn at(place: Place) -> Self {
+        std::fs::create_dir(place.path("fleet")).unwrap();
+        Self { place }
     }
 
     /// It serves, these machines have joined, and a fleet is published with the wiki on the first of them.

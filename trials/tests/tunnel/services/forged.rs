@@ -10,7 +10,7 @@ use identity::certificate::{self, draft_svid};
 use identity::envelope::Envelope;
 use identity::head::Head;
 use identity::id::Digest;
-use identity::key::{P256Key, Sign as _};
+use identity::key::{EdKey, P256Key, Sign as _};
 use identity::members::{Leaf, Listing, Meant, MembersMap, NodeLeaf, node_key as place_of};
 use identity::principal::{NodeName, Principal};
 use org::ledger::entry::Action;
@@ -27,6 +27,7 @@ use wire::known::Known;
 use wire::peer::{ALPN, Declined, Hello, News, Open, Opened, SCHEMA};
 
 use super::Harbor;
+use crate::publishing::Scene;
 
 /// What is said on a connection, by the kinds of the frames.
 const HELLO: u8 = 1;
@@ -89,6 +90,37 @@ fn svid(thief: &Thief, user: &str, node: &NodeName, node_key: &P256Key) -> Own {
     thief.sign_draft(&draft, &svid_key)
 }
 
+/// In which org, and in the middle of what.
+struct Setting {
+    founded: &'static [&'static str],
+    /// Who goes, and who comes.
+    replaced: &'static [(&'static str, &'static str)],
+    /// Whose keys the thief has; of those who stay, too few.
+    stolen: &'static [&'static str],
+    rotates: bool,
+}
+
+const ALONE: Setting =
+    Setting { founded: &["--node", "quay"], replaced: &[("ann", "bea")], stolen: &["ann"], rotates: false };
+
+const SEVERAL: Setting = Setting {
+    founded: &["--node", "quay", "--signers", "2-of-3"],
+    replaced: &[("ann-2", "bea"), ("ann-3", "cat")],
+    stolen: &["ann-2", "ann-3", "ann"],
+    rotates: true,
+};
+
+impl Setting {
+    fn harbor(&self) -> Harbor {
+        let harbor = Harbor::of(Scene::founded(self.founded));
+        let publish = || harbor.scene.place.freehold(&["trust", "publish", "identity"]).status.success();
+        if self.rotates {
+            until("another root is published", publish);
+        }
+        harbor
+    }
+}
+
 /// The gateway is stolen and stands still; the tunnels go by its last head.
 fn stolen(harbor: &mut Harbor) -> Loot {
     let newest = Thief::of(&harbor.scene.place).known().head.head.version;
@@ -99,11 +131,23 @@ fn stolen(harbor: &mut Harbor) -> Loot {
 
 #[test]
 fn an_old_head_that_a_replaced_signer_forges_lets_nobody_pass_for_a_member_at_a_tunnel() {
-    let mut harbor = Harbor::new();
+    forges_an_old_head(&ALONE);
+}
+
+#[test]
+fn nor_does_one_of_replaced_signers_and_one_in_force_where_two_must_agree_and_a_root_is_being_replaced() {
+    forges_an_old_head(&SEVERAL);
+}
+
+fn forges_an_old_head(setting: &Setting) {
+    let mut harbor = setting.harbor();
     let place = &harbor.scene.place;
     let thief = Thief::of(place);
-    let (old, former) = (thief.known(), thief.signer());
-    succeeded(&place.freehold(&["signer", "replace", "ann", "bea", "--unprotected", "--yes"]));
+    let (old, former) =
+        (thief.known(), setting.stolen.iter().map(|name| thief.signer_of(name)).collect::<Vec<EdKey>>());
+    for (goes, comes) in setting.replaced {
+        succeeded(&place.freehold(&["signer", "replace", goes, comes, "--unprotected", "--yes"]));
+    }
     let loot = stolen(&mut harbor);
     let (place, known) = (&harbor.scene.place, thief.known());
     let beta: NodeName = "beta".parse().unwrap();
@@ -131,7 +175,10 @@ fn an_old_head_that_a_replaced_signer_forges_lets_nobody_pass_for_a_member_at_a_
             let mut head = old.head.head.clone();
             head.members = Some(map.root());
             twist(&mut head, &known, far);
-            let by = Envelope::seal(Some(old.org()), &head).unwrap().signed(&former).unwrap();
+            let mut by = Envelope::seal(Some(old.org()), &head).unwrap();
+            for key in &former {
+                by.sign(key).unwrap();
+            }
             let path = map.prove(place_of(&node)).unwrap();
             let listing = Some(Listing::Own { leaf: leaf.clone(), path, class: None });
             let shown = Presented { by: by.clone(), listing, admission: None };
@@ -155,7 +202,16 @@ fn an_old_head_that_a_replaced_signer_forges_lets_nobody_pass_for_a_member_at_a_
 
 #[test]
 fn who_was_let_into_a_class_by_an_invite_for_any_name_has_nothing_of_the_class_at_a_tunnel() {
-    let mut harbor = Harbor::new();
+    is_let_into_a_class(&ALONE);
+}
+
+#[test]
+fn nor_where_two_must_agree_and_a_root_is_being_replaced() {
+    is_let_into_a_class(&SEVERAL);
+}
+
+fn is_let_into_a_class(setting: &Setting) {
+    let mut harbor = setting.harbor();
     let place = &harbor.scene.place;
     let codes = [place.code(&["--uses", "9"]), place.code(&["--uses", "9", "--name", "web-*"])];
     harbor.declare("pages");

@@ -2,10 +2,11 @@
 
 use std::process::Stdio;
 
-use trials::place::{Running, refused, stderr, stdout, succeeded, until};
+use trials::place::{Place, Running, refused, stderr, stdout, succeeded, until};
 
 use super::hearing::cut_off;
 use super::{Harbor, PAGE};
+use crate::operators::recover::paper;
 use crate::publishing::Scene;
 
 const URL: &str = "http://wiki.harbor.internal/";
@@ -64,6 +65,35 @@ fn where_two_must_agree_one_of_them_cuts_a_machines_streams_alone_and_does_no_mo
     refused(&place.operator("ben", &suspend), "it cannot be repeated");
     succeeded(&place.freehold(&suspend));
     until("it is cut off again", || !harbor.curl("ann", URL).status.success());
+}
+
+#[test]
+fn while_a_recovery_waits_and_a_root_is_being_replaced_a_signer_in_force_cuts_a_machine_off_and_no_other_does() {
+    let (founded, phrases) = Place::with_phrases(&["--node", "quay", "--recovery-delay", "24h"]);
+    let harbor = Harbor::of(Scene::at(founded));
+    let place = &harbor.scene.place;
+    succeeded(&place.freehold(&["trust", "publish", "identity"]));
+    succeeded(&place.freehold(&["org", "card", "--out", "harbor.card"]));
+    let file = paper(place, "stolen", &phrases[..2]);
+    let words = ["recover", "--card", "harbor.card", "--phrases-file", &file, "--signer", "zoe", "--unprotected"];
+    succeeded(&place.operator("zoe", &[&words[..], &["--yes"]].concat()));
+    assert_eq!(stdout(&harbor.curl("ann", URL)), PAGE);
+    let waiting = harbor.curl_command("ann", &format!("{URL}slow")).stderr(Stdio::null()).spawn().unwrap();
+    let _open = harbor.wiki.kept.recv().unwrap();
+    // Whoever is to sign one day stops nobody today.
+    let suspend = ["suspend", "beta", "--for", "15s", "--yes"];
+    assert!(!place.operator("zoe", &suspend).status.success());
+    assert_eq!(stdout(&harbor.curl("ann", URL)), PAGE);
+    succeeded(&place.freehold(&suspend));
+    assert_ne!(Running(waiting).end().0, Some(0));
+    assert!(!harbor.curl("ann", URL).status.success(), "it opens another one");
+    refused(&place.freehold(&suspend), "it cannot be repeated");
+    until("it is over", || harbor.curl("ann", URL).status.success());
+    // The one still waits, the other is still under way, and both are taken back.
+    assert!(place.facts(&["status"])["alarms"].to_string().contains("RECOVERY"));
+    assert_eq!(place.facts(&["recover", "--cancel", "--yes"])["state"], "cancelled");
+    succeeded(&place.freehold(&["trust", "rollback", "identity"]));
+    assert_eq!(stdout(&harbor.curl("ann", URL)), PAGE);
 }
 
 #[test]

@@ -63,6 +63,19 @@ pub fn leaf(name: &str, key_name: &str) -> NodeLeaf {
     NodeLeaf { name: node(name), node_key: key(key_name), admission: Digest([9; 32]), manifest: Meant::Nothing }
 }
 
+/// What the author of an entry says of its own past.
+#[derive(Debug, Clone, Copy)]
+pub struct Says {
+    pub under: Under,
+    pub at: Timestamp,
+}
+
+impl From<Under> for Says {
+    fn from(under: Under) -> Self {
+        Self { under, at: day(0) }
+    }
+}
+
 /// Something signed on its way; a head with its map.
 #[derive(Debug, Clone)]
 pub struct Sent {
@@ -215,8 +228,15 @@ impl Org {
     }
 
     /// An entry wherever its author likes to put it.
-    pub fn entry(&self, gateway: &str, last: Option<&SignedEntry>, under: Under, action: Action) -> SignedEntry {
-        let when = Stamp { at: day(0), correlation: Correlation([0; 8]) };
+    pub fn entry(
+        &self,
+        gateway: &str,
+        last: Option<&SignedEntry>,
+        says: impl Into<Says>,
+        action: Action,
+    ) -> SignedEntry {
+        let Says { under, at } = says.into();
+        let when = Stamp { at, correlation: Correlation([0; 8]) };
         SignedEntry::write(self.founding.id, last.map(SignedEntry::place), &ed(gateway), under, when, action).unwrap()
     }
 }

@@ -7,17 +7,17 @@ use identity::id::Digest;
 use identity::signers::{SignerSet, Word};
 
 use super::{Act, Dice, History, Theft, What, names, short};
-use crate::invite::{Invite, Uses};
+use crate::invite::{Approval, Invite, Uses};
 use crate::ledger::counts::counts;
 use crate::ledger::draft::Draft;
 use crate::ledger::entry::Action;
 use crate::ledger::evidence::Evidence;
-use crate::ledger::fold::State;
+use crate::ledger::fold::{State, Waiting};
 use crate::ledger::ground::Ground;
 use crate::ledger::signers::Signers;
 use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{Store, admission, last, under};
-use crate::ledger::tests::world::{Sent, day, mandate, node, signed, voice};
+use crate::ledger::tests::world::{Says, Sent, day, key, mandate, node, signed, voice};
 
 pub(super) const NAMES: [&str; 4] = ["x", "y", "z", "alpha"];
 
@@ -25,11 +25,19 @@ pub(super) const NAMES: [&str; 4] = ["x", "y", "z", "alpha"];
 const VOICES: [&str; 3] = ["g1", "g1-b", "g1-c"];
 
 /// What an honest gateway has before it when a machine asks.
-struct Desk {
-    at: usize,
-    gateway: &'static str,
-    ground: Ground,
-    state: State,
+pub(super) struct Desk {
+    pub at: usize,
+    pub gateway: &'static str,
+    pub ground: Ground,
+    pub state: State,
+}
+
+impl Desk {
+    /// Has nobody this name, and does nobody wait for it?
+    pub(super) fn is_free(&self, name: &str) -> bool {
+        let claimed = |it: &Waiting| it.claims.as_ref().is_some_and(|(claimed, _)| claimed.as_str() == name);
+        !self.state.members.contains_key(&node(name)) && !self.state.waiting.values().any(claimed)
+    }
 }
 
 impl History {
@@ -48,12 +56,18 @@ impl History {
             What::Rotate => self.rotate(dice),
             What::Settle => self.settle(dice),
             What::SignAnew => self.sign_anew(dice),
+            What::Say => self.say_of_a_claim(dice),
+            What::Waive => self.waive(dice),
+            What::Vouch => self.vouch(dice),
+            What::Suspend => self.suspend(dice),
             What::Arrive => self.arrive(dice),
             What::Restore => self.restore(dice),
             What::ForgeHead => self.forge_head(dice),
             What::ForgeStep => self.forge_step(dice),
             What::ForgeEntry => self.forge_entry(dice),
             What::ForgeInvite => self.forge_invite(dice),
+            What::ForgeWord => self.forge_word(dice),
+            What::Trick => self.trick(dice),
             What::Release => self.release(dice),
             What::Garble => self.garble(dice),
         }
@@ -84,7 +98,7 @@ impl History {
         (from, (from + step) % self.replicas.len())
     }
 
-    fn home(&self, dice: &mut Dice) -> usize {
+    pub(super) fn home(&self, dice: &mut Dice) -> usize {
         usize::try_from(dice.below(self.homes as u64)).unwrap()
     }
 
@@ -102,15 +116,23 @@ impl History {
         let until = self.now + dice.pick(&[2, 8, 20, 90]);
         let rights =
             [self.voice_of_g1(), "g2", "g3"].map(|gateway| (gateway, u32::try_from(1 + dice.below(2)).unwrap()));
+        let approvers = dice.pick(&[0, 0, 1, 2]);
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
-        let sent: Sent = self.org.invite(&id, &listed, &rights, (until, &by)).into();
-        self.say(&format!("{by:?} make `{id}` for {listed:?}, uses {rights:?}, until day {until}"));
-        self.hand(home, &sent);
-        (self.homes..self.homes + 2).filter(|_| dice.below(4) > 0).for_each(|gateway| self.hand(gateway, &sent));
+        let body = asking(crate::ledger::tests::world::invite(&id, &listed, &rights, until), approvers);
+        let sent: Sent = self.org.seal(&body, &by).into();
+        let asks = if approvers > 0 { format!(", which asks {approvers} persons") } else { String::new() };
+        self.say(&format!("{by:?} make `{id}` for {listed:?}, uses {rights:?}, until day {until}{asks}"));
+        self.tell_most(home, &sent, dice);
+    }
+
+    /// A home and most honest gateways.
+    pub(super) fn tell_most(&mut self, home: usize, sent: &Sent, dice: &mut Dice) {
+        self.hand(home, sent);
+        (self.homes..self.homes + 2).filter(|_| dice.below(4) > 0).for_each(|gateway| self.hand(gateway, sent));
     }
 
     /// One of the honest gateways, if it is mandated, knows of no fork of its own, and nobody else has its voice.
-    fn desk(&self, dice: &mut Dice) -> Option<Desk> {
+    pub(super) fn desk(&self, dice: &mut Dice) -> Option<Desk> {
         let (offset, gateway) = dice.pick(&[(0, self.voice_of_g1()), (1, "g3")]);
         let at = self.homes + offset;
         let replica = &self.replicas[at].1;
@@ -122,7 +144,8 @@ impl History {
 
     pub(super) fn write(&mut self, at: usize, gateway: &str, action: Action) -> Digest {
         let replica = &self.replicas[at].1;
-        let signed = self.org.entry(gateway, last(replica, gateway), under(replica, self.now), action);
+        let says = Says { under: under(replica, self.now), at: day(self.now) };
+        let signed = self.org.entry(gateway, last(replica, gateway), says, action);
         let digest = signed.digest;
         self.hand(at, &signed.into());
         digest
@@ -132,24 +155,23 @@ impl History {
         VOICES[self.reopened]
     }
 
+    /// Does it let somebody in at this gateway?
+    pub(super) fn is_open(&self, desk: &Desk, (envelope, invite): &(Envelope, Invite)) -> bool {
+        let counts = counts::<Invite>(envelope, &desk.ground).is_ok() && invite.expires_at > day(self.now);
+        counts && has_uses(&self.replicas[desk.at].1, desk.gateway, invite)
+    }
+
     fn join(&mut self, dice: &mut Dice) {
         let Some(desk) = self.desk(dice) else { return };
-        let open = |(envelope, invite): &(Envelope, Invite)| {
-            counts::<Invite>(envelope, &desk.ground).is_ok() && invite.expires_at > day(self.now)
-        };
-        let invites: Vec<_> = self.invites_of(desk.at).into_iter().filter(open).collect();
+        let invites: Vec<_> = self.invites_of(desk.at).into_iter().filter(|it| self.is_open(&desk, it)).collect();
         let Some((envelope, invite)) = dice.choose(&invites) else { return };
         let names: Vec<String> = invite.names.iter().map(ToString::to_string).collect();
         let Some(name) = dice.choose(&names).cloned() else { return };
-        let claims = |name: &str| {
-            desk.state
-                .waiting
-                .values()
-                .any(|it| it.claims.as_ref().is_some_and(|(claimed, _)| claimed.as_str() == name))
-        };
-        let replica = &self.replicas[desk.at].1;
-        if desk.state.members.contains_key(&node(&name)) || claims(&name) || !has_uses(replica, desk.gateway, invite) {
+        if !desk.is_free(&name) {
             return;
+        }
+        if invite.approval == Approval::Human {
+            return self.join_by_yes(&desk, envelope, &name);
         }
         let key = self.fresh("k");
         let digest = self.write(desk.at, desk.gateway, admission(&self.org, (&key, &name), envelope));
@@ -159,8 +181,9 @@ impl History {
 
     fn leave(&mut self, dice: &mut Dice) {
         let Some(desk) = self.desk(dice) else { return };
-        if desk.state.members.get(&node("alpha")).is_some_and(|it| it.key == super::super::world::key("ka")) {
+        if desk.state.members.get(&node("alpha")).is_some_and(|it| it.key == key("ka")) {
             let leave = self.org.leave("ka");
+            self.leaving.insert(key("ka"));
             self.write(desk.at, desk.gateway, Action::NodeLeave { leave, name: node("alpha") });
             self.say(&format!("ka says at {} that it leaves", desk.gateway));
         }
@@ -169,7 +192,7 @@ impl History {
     fn hand_on(&mut self, dice: &mut Dice) {
         let Some(desk) = self.desk(dice) else { return };
         let fits = |(envelope, invite): &&(Envelope, Invite)| {
-            let alpha = invite.names.iter().any(|glob| glob.matches("alpha"));
+            let alpha = invite.approval == Approval::None && invite.names.iter().any(|glob| glob.matches("alpha"));
             alpha && counts::<Invite>(envelope, &desk.ground).is_ok()
         };
         let invites = self.invites_of(desk.at);
@@ -208,9 +231,7 @@ impl History {
                 (Wish { close: vec![voice(gateway)], ..Wish::default() }, format!(", closing {gateway}"))
             }
             10 | 11 => {
-                let free = |it: &crate::ledger::fold::Waiting| {
-                    it.claims.as_ref().is_some_and(|(name, _)| !state.members.contains_key(name))
-                };
+                let free = |it: &Waiting| it.claims.as_ref().is_some_and(|(name, _)| !state.members.contains_key(name));
                 let waits = state.waiting.iter().find(|(digest, it)| self.honest.contains(*digest) && free(it));
                 match waits {
                     Some((digest, _)) => {
@@ -338,12 +359,13 @@ impl History {
 
     fn sign_anew(&mut self, dice: &mut Dice) {
         let Some(by) = self.signers_at(0) else { return };
-        let own: Vec<_> =
-            self.invites_of(0).into_iter().filter(|(it, _)| !self.forged.contains(&it.digest())).collect();
-        let Some((envelope, invite)) = dice.choose(&own) else { return };
+        let objects = self.replicas[0].1.objects.values();
+        let own: Vec<_> = objects.filter(|it| !self.forged.contains(&it.digest())).cloned().collect();
+        let Some(envelope) = dice.choose(&own) else { return };
         let by: Vec<&str> = by.iter().map(String::as_str).collect();
+        let told = (envelope.kind().to_owned(), short(envelope.digest()));
         let sent: Sent = signed(envelope.clone(), &by).into();
-        self.say(&format!("{by:?} sign `{}` anew", invite.label));
+        self.say(&format!("{by:?} sign the {} {} anew", told.0, told.1));
         self.hand(0, &sent);
     }
 
@@ -360,6 +382,7 @@ impl History {
         self.replicas.push(("a newcomer".to_owned(), replica));
         self.revoked.push(BTreeMap::new());
         self.sets.push(None);
+        self.stops.push(super::Stops::default());
         self.say(&format!("a newcomer arrives, whose code names set {}", self.truth.len()));
     }
 
@@ -379,6 +402,14 @@ impl History {
         self.touched.insert(self.homes);
         self.say("g1 is restored without its last entry");
     }
+}
+
+/// It lets nobody in whom not so many have looked at.
+pub(super) fn asking(mut invite: Invite, approvers: u8) -> Invite {
+    if approvers > 0 {
+        (invite.approval, invite.approvers) = (Approval::Human, approvers);
+    }
+    invite
 }
 
 fn has_uses(replica: &Store, gateway: &str, invite: &Invite) -> bool {

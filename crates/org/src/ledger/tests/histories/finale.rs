@@ -22,7 +22,7 @@ impl History {
         self.now += 3 * DELAY;
         self.say("everybody has heard everything, the thieves' drawer, too");
         let by = match self.cast.theft {
-            Theft::Nothing | Theft::Voices => self.signers_at(0),
+            Theft::Nothing | Theft::Voices | Theft::OneOfSeveral => self.signers_at(0),
             Theft::Signer | Theft::Phrases => Some(self.settle_by_hand()),
         };
         let Some(head) = by.and_then(|by| self.publish_at(0, &by, &Wish::default(), ", the last")) else {

@@ -9,6 +9,7 @@ use identity::key::PublicKey;
 use identity::principal::NodeName;
 use identity::signers::Word;
 
+use super::words::is_backed;
 use super::{Dice, History, Theft, short};
 use crate::invite::Uses;
 use crate::ledger::entry::SignedEntry;
@@ -87,12 +88,14 @@ impl History {
             }
             return;
         }
+        self.look_for_stopped(at, &ground);
+        self.look_at_recovery(at, &ground);
         self.look_for_names(at, &ground, (&state, &leaves));
         self.look_for_revoked(at, &ground, &state);
         self.look_for_lost(at, &ground, &state);
         self.look_at_admissions(at, &ground, &state);
         // Whoever never heard that a set was replaced believes it still: docs/threats.md says so.
-        if matches!(self.cast.theft, Theft::Nothing | Theft::Voices) && !self.thieves_speak_for(&ground.set) {
+        if self.cast.theft.is_of_the_past() && !self.thieves_speak_for(&ground.set) {
             self.look_without_thieves(at, &state);
         }
     }
@@ -112,10 +115,12 @@ impl History {
             }
         }
         let by_thieves = state.head.is_some_and(|head| self.forged.contains(&head));
-        if !by_thieves && !matches!(self.cast.theft, Theft::Signer | Theft::Phrases) {
+        if !by_thieves && self.cast.theft.is_of_the_past() {
             let replica = &self.replicas[at].1;
             let recent = ground.head().map(|head| head.recent.clone()).unwrap_or_default();
-            let maps = recent.iter().filter_map(|digest| replica.heads.get(digest)?.head.members);
+            let shown = recent.iter().filter_map(|digest| replica.heads.get(digest));
+            let maps = shown.filter(|it| ground.check_signed(&it.envelope, &it.head).is_ok());
+            let maps = maps.filter_map(|it| it.head.members);
             for leaf in maps.filter_map(|root| replica.maps.get(&root)).flat_map(BTreeMap::values) {
                 let now = leaves.get(&leaf.name).map(|leaf| leaf.node_key);
                 let other = now.is_some_and(|now| now != leaf.node_key)
@@ -141,7 +146,7 @@ impl History {
                         &format!("at {} the revoked key {} is `{name}`", self.replicas[at].0, short(key)),
                     );
                 }
-                Some(_) => self.lapses += 1,
+                Some(_) => self.tally.lapsed += 1,
                 None => {}
             }
         }
@@ -179,43 +184,76 @@ impl History {
             }
             let signed = replica.entry(it.admission).unwrap();
             let voice = signed.entry.voice;
+            let keys = ground.set.quorum.keys();
             let of_set = replica.heads.values().filter(|it| it.head.signers == ground.set.as_ref());
-            let mut of_set =
-                of_set.filter(|it| self.thieves_speak_for(&ground.set) || !self.forged.contains(&it.digest));
-            if of_set.any(|it| it.head.revocations.voices.contains(&voice)) {
+            let mut closing = of_set.filter(|it| it.head.revocations.voices.contains(&voice));
+            if closing.any(|it| it.envelope.signers_among(&keys).len() >= ground.set.quorum.threshold()) {
                 wrong.push(("L2", format!("`{name}` is let in by a closed gateway")));
             }
-            if !is_backed(replica, ground, signed) {
-                wrong.push(("L2", format!("`{name}` is let in by an invite that the set in force has not signed")));
+            let evidence = Evidence::of(replica.org, signed).unwrap();
+            self.tally.count(&evidence);
+            if !is_backed(replica, ground, &evidence) {
+                wrong.push(("L2", format!("`{name}` is let in by what does not count by the head in force")));
             }
             if overspends(replica, voice, it.admission) {
                 wrong.push(("L6", format!("`{name}` is let in beyond its gateway's right")));
             }
+        }
+        for key in state.left.iter().filter(|key| !self.leaving.contains(*key)) {
+            wrong.push(("L2", format!("{} left, and never said so", short(*key))));
         }
         for (law, what) in wrong {
             self.breaks(law, &format!("at {} {what}", self.replicas[at].0));
         }
     }
 
-    /// L2: without all that replaced keys alone have signed, everything is the same.
+    /// L11: what the phrases alone signed is in force nowhere before one delay has run since it was first seen, and since the
+    /// set before it was.
+    fn look_at_recovery(&mut self, at: usize, ground: &Ground) {
+        let (replica, set) = (&self.replicas[at].1, &ground.set);
+        let settled = |version: u64| replica.basis.floor.is_some_and(|floor| floor.version >= version);
+        let over = |step: &SignerStep| {
+            let seen = replica.sights.get(&step.digest);
+            seen.is_some_and(|seen| *seen + delays(DELAY) <= day(self.now))
+        };
+        let leads_to = |id: Digest| replica.steps.values().filter(move |step| step.to.id == id);
+        let first = |id: Digest| id == self.org.set().id;
+        let waited = leads_to(set.id).any(|step| {
+            step.word == Word::Signers
+                || over(step)
+                    && (first(step.previous)
+                        || settled(set.version.saturating_sub(1))
+                        || leads_to(step.previous).any(over))
+        });
+        if !first(set.id) && !settled(set.version) && !waited {
+            self.breaks("L11", &format!("{} goes by a recovery that has not waited", self.replicas[at].0));
+        }
+    }
+
+    /// L2: without all that replaced keys alone have signed, everything is the same; nor do heads and steps count that keys
+    /// signed which are too few.
     fn look_without_thieves(&mut self, at: usize, state: &State) {
-        let gone: BTreeSet<PublicKey> = self.stolen_keys();
+        let stolen: BTreeSet<PublicKey> = self.stolen_keys();
         let Some(set) = self.set_of(at) else { return };
-        let gone: BTreeSet<PublicKey> = gone.difference(&set.quorum.keys()).copied().collect();
+        let gone: BTreeSet<PublicKey> = stolen.difference(&set.quorum.keys()).copied().collect();
         let sets = self.truth.iter().flat_map(|set| set.quorum.keys());
-        let others: BTreeSet<PublicKey> = sets.filter(|key| !gone.contains(key)).collect();
+        let all: BTreeSet<PublicKey> = sets.collect();
+        let others: BTreeSet<PublicKey> = all.difference(&gone).copied().collect();
+        let honest: BTreeSet<PublicKey> = all.difference(&stolen).copied().collect();
         let by_gone = |envelope: &Envelope| {
             let digest = envelope.digest();
-            self.forged.contains(&digest) && envelope.signers_among(&others).is_empty()
+            self.forged.contains(&digest) && envelope.signers_among(&honest).is_empty()
         };
         let mut without = self.replicas[at].1.clone();
         without.heads.retain(|head| matches!(head, KnownHead::Whole(record) if !by_gone(&record.envelope)));
         without.steps.retain(|_, step| !by_gone(&step.envelope));
         let steps: BTreeSet<Digest> = without.steps.keys().copied().collect();
         without.sights.retain(|digest, _| steps.contains(digest));
-        for object in without.objects.values_mut() {
+        let forged = &self.forged;
+        without.objects.retain(|digest, object| {
             *object = object.kept(&others);
-        }
+            !forged.contains(digest) || !object.signers_among(&others).is_empty()
+        });
         let whole = &self.replicas[at].1;
         if without.heads.len() == whole.heads.len()
             && without.sights == whole.sights
@@ -232,7 +270,7 @@ impl History {
     /// L7: two sets of one kind that were seen within one delay, and never by replaced keys alone; a recovery ends it.
     fn look_at_freeze(&mut self, at: usize, frozen: &Frozen) {
         let name = self.replicas[at].0.clone();
-        if matches!(self.cast.theft, Theft::Nothing | Theft::Voices) {
+        if self.cast.theft.is_of_the_past() {
             self.breaks("L7", &format!("{name} is frozen by replaced keys alone"));
             return;
         }
@@ -283,16 +321,6 @@ impl History {
 
 fn delays(days: u64) -> identity::time::Seconds {
     identity::time::Seconds::DAY.times(days)
-}
-
-/// Counted afresh: have enough keys of the set in force signed what lets it in, on any copy?
-fn is_backed(replica: &Store, ground: &Ground, signed: &SignedEntry) -> bool {
-    let Ok(evidence) = Evidence::of(replica.org, signed) else { return false };
-    let envelope = evidence.invite.map_or(evidence.signed_claim, |(envelope, _)| envelope);
-    let keys = ground.set.quorum.keys();
-    let mut by = envelope.signers_among(&keys);
-    by.extend(replica.objects.get(&envelope.digest()).map(|object| object.signers_among(&keys)).unwrap_or_default());
-    by.len() >= ground.set.quorum.threshold()
 }
 
 /// Counted afresh, back along the chain from the admission.
