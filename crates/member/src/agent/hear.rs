@@ -13,7 +13,7 @@ use crate::agent::errand::{Asked, ErrandAnswer};
 use crate::agent::placed::programs;
 use crate::agent::schedule::Event;
 use crate::agent::status::NodeStatus;
-use crate::agent::told::Knows;
+use crate::agent::told::{Knows, Told};
 use crate::agent::{Agent, Line, told};
 use crate::apply::engine::{ApplyError, Engine, Offered};
 use crate::apply::preview::Ground;
@@ -54,22 +54,27 @@ impl Offers {
 }
 
 impl Agent {
-    /// Waits for news and takes them: authority first, then what this node should be. If the clocks are apart, it says
-    /// so.
-    pub(super) async fn hear(&mut self, line: &mut Line) -> Result<Option<String>, AskError> {
-        // Making the connection may have brought a newer head: nobody is told of it before the tunnel goes by it.
-        self.feed_tunnel_anew().await;
-        let now = clock::now();
+    /// How this node is, for the gateway and the operators.
+    fn what_to_tell(&self, line: &Line, now: Timestamp) -> Result<Told, AskError> {
         let before = self.reports.last().and_then(|told| told.refused_lately(now));
-        let roots = keep::trust_told(&self.scope, &self.node, &line.known)?;
+        let trust = keep::trust_told(&self.scope, &self.node, &line.known)?;
         let (left, refused) = (self.scope.left(), self.offers.refused().or(before));
         let programs = {
             let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
             programs::troubles(&status.programs)
         };
         let view = self.engine.view();
-        let knows = Knows { left, view: &view, trust: roots, refused, programs };
-        let told = told::of(&self.node, &line.known, knows).found(self.beside(line));
+        let knows = Knows { left, view: &view, trust, refused, programs };
+        Ok(told::of(&self.node, &line.known, knows).found(self.beside(line)))
+    }
+
+    /// Waits for news and takes them: authority first, then what this node should be. If the clocks are apart, it says
+    /// so.
+    pub(super) async fn hear(&mut self, line: &mut Line) -> Result<Option<String>, AskError> {
+        // Making the connection may have brought a newer head: nobody is told of it before the tunnel goes by it.
+        self.feed_tunnel_anew().await;
+        let now = clock::now();
+        let told = self.what_to_tell(line, now)?;
         let report = self.reports.last().is_none_or(|last| *last != told);
         let said_at = report.then(|| self.reports.next_at(now));
         let report = said_at.map(|at| told.signed(&self.scope, at)).transpose()?;

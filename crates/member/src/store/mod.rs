@@ -4,6 +4,6 @@ pub mod scope;
 pub(crate) mod refused;
 pub mod suspensions;
 mod accounts;
-pub mod programs;
+pub(crate) mod programs;
 pub(crate) mod tunnel;
 pub mod damage;

@@ -5,7 +5,6 @@ use identity::id::Digest;
 use member::agent::lasting::Lasting;
 use member::agent::status::{NodeStatus, WaitingStatus};
 use member::apply::view::ApplyView;
-use member::store::programs::ProgramView;
 use org::report::DomainTold;
 use serde::Serialize;
 use terminal::failure::{During, Failure};
@@ -79,16 +78,16 @@ fn roots(domain: &str, told: &DomainTold) -> String {
     format!("{domain}  roots of version {}{trial}{}", versions.join(", "), refused.unwrap_or_default())
 }
 
-/// What the program of a user or service has.
-fn its_program(view: &ProgramView) -> Vec<String> {
-    let dns = if view.dns.is_empty() { String::new() } else { format!(", as {}", view.dns.join(", ")) };
-    let told = view.told_at.map(|at| format!(", told at {at}")).unwrap_or_default();
-    let whose = &view.principal;
-    let mut lines = vec![
-        format!("program   {whose}: until {}{dns}{told}", view.expires_at),
-        format!("          reads {}", view.folder.display()),
-    ];
-    lines.extend(view.problem.iter().map(|told| format!("          PROBLEM since {}: {}", told.at, told.why)));
+/// What the programs of users and services have.
+fn programs(status: &NodeStatus) -> Vec<String> {
+    let mut lines = Vec::new();
+    for view in &status.programs {
+        let dns = if view.dns.is_empty() { String::new() } else { format!(", as {}", view.dns.join(", ")) };
+        let told = view.told_at.map(|at| format!(", told at {at}")).unwrap_or_default();
+        lines.push(format!("program   {}: until {}{dns}{told}", view.principal, view.expires_at));
+        lines.push(format!("          reads {}", view.folder.display()));
+        lines.extend(view.problem.iter().map(|told| format!("          PROBLEM since {}: {}", told.at, told.why)));
+    }
     lines
 }
 
@@ -125,7 +124,7 @@ fn in_words(told: &Told, program: Program, start: &str) -> String {
         [("endpoint", &told.endpoint), ("identity", &told.identity)].map(|(domain, told)| roots(domain, told))
     }));
     lines.extend(applied(&status.applied));
-    lines.extend(status.programs.iter().flat_map(its_program));
+    lines.extend(programs(status));
     lines.extend(streams::in_words(&status.tunnel));
     lines.extend(status.refused.iter().map(|refused| format!("refused   at {}: {}", refused.at, refused.why)));
     if let Some(problem) = &status.problem {

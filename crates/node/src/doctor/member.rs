@@ -6,7 +6,6 @@ use member::agent::status::NodeStatus;
 use member::agent::tunnel::view::State;
 use member::apply::view;
 use member::store::damage::{self, Worth};
-use member::store::programs::ProgramView;
 use member::store::scope::{NodeFile, Scope, ScopeError, Svid};
 use org::ledger::frontier::Tip;
 use org::report::ProgramTold;
@@ -186,7 +185,7 @@ fn applied(scope: &Scope, program: Program, status: Option<NodeStatus>) -> Findi
 fn programs(status: Option<&NodeStatus>, scope: &Scope, program: Program) -> Vec<Finding> {
     let on_disk = || NodeStatus::from_disk(scope).map(|status| status.programs).unwrap_or_default();
     let views = status.map_or_else(on_disk, |status| status.programs.clone());
-    let find = |view: &ProgramView| {
+    let found = views.iter().map(|view| {
         let (whose, folder) = (&view.principal, view.folder.display());
         let subject = "program";
         let Some(ProgramTold { at, why, .. }) = &view.problem else {
@@ -198,8 +197,8 @@ fn programs(status: Option<&NodeStatus>, scope: &Scope, program: Program) -> Vec
             "mend that; the agent tries again with the next exchange".to_owned()
         };
         Finding::wrong(subject, format!("that of {whose}, since {at}: {why}"), cure)
-    };
-    views.iter().map(find).collect()
+    });
+    found.collect()
 }
 
 /// The newest moment that somebody else vouched for.
