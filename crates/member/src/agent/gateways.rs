@@ -194,7 +194,7 @@ mod tests {
             Head { mandates: vec![mandate], ..scene::head(&founding) }
         };
         let mut gateways = Gateways::of(Some(&by(&[&old])), None);
-        gateways.met(&old, &[old.clone()], scene::NOW);
+        gateways.met(&old, std::slice::from_ref(&old), scene::NOW);
         gateways.learn(&by(&[&old, &new]));
         assert_eq!((gateways.in_order(&[], &[], false), gateways.moved), (vec![old.clone(), new.clone()], false));
         gateways.learn(&by(&[&new]));
