@@ -6,7 +6,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
 /// What says of whom a command is, in both programs.
-const NAMING: [&str; 5] = ["home", "root", "org", "scope", "gateway"];
+const NAMING: [&str; 6] = ["home", "root", "org", "scope", "gateway", "as_node"];
 
 static TYPED: OnceLock<Typed> = OnceLock::new();
 
@@ -68,7 +68,8 @@ impl Typed {
 /// Is it to be run on a machine that is named before it? What was typed names nothing there.
 fn is_elsewhere(before: &str) -> bool {
     let named = before.strip_suffix("`: ").and_then(|text| text.rsplit_once('`'));
-    named.is_some_and(|(text, _)| text.ends_with("on ")) || before.ends_with("n each of them: ")
+    let others = ["n each of them: ", "n its machine: ", "each runs: ", "is the last delivers it: "];
+    named.is_some_and(|(text, _)| text.ends_with("on ")) || others.iter().any(|words| before.ends_with(words))
 }
 
 /// How many bytes of a text, in which words may follow, are a command with what belongs to it. 0 if it begins with none.
@@ -180,6 +181,7 @@ mod tests {
             ("freehold doctor --org lagoon", "freehold doctor --org lagoon"),
             ("then on `alpha`: freehold doctor", "then on `alpha`: freehold doctor"),
             ("is it there? On each of them: freehold doctor", "is it there? On each of them: freehold doctor"),
+            ("the others sign, too; each runs: freehold doctor", "the others sign, too; each runs: freehold doctor"),
             ("a newer freehold wrote /var/lib/freehold doctor", "a newer freehold wrote /var/lib/freehold doctor"),
         ] {
             for line in ["freehold --org reef doctor", "freehold gateway list --org reef"] {

@@ -8,6 +8,7 @@ use ground::file::{self, FileAccess};
 use identity::principal::OrgName;
 use identity::time::{Seconds, Timestamp};
 use operate::folder::OperatorFolder;
+use terminal::show::say_beside;
 
 use crate::home::Common;
 
@@ -30,7 +31,7 @@ pub fn at_terminal(common: &Common) {
         && let Some(line) = line(&common.home(), &org)
         && is_due(&OperatorFolder::at(&common.home(), &org).path(REMINDED))
     {
-        eprintln!("{line}");
+        say_beside(&line);
     }
 }
 

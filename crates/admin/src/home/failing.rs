@@ -30,7 +30,7 @@ use terminal::failure::{Exit, Failure, PARTED};
 use wire::connect::CallError;
 use wire::known::BadKnowledge;
 
-use super::BEHIND;
+use super::{BEHIND, IS_IT_RUNNING};
 use crate::secrets::without_passphrase;
 
 /// An error as an operator is shown it. Each says so itself: one that is new does not compile until somebody decides.
@@ -173,8 +173,7 @@ fn operating(doing: String, why: &OperateError) -> Failure {
         OperateError::Desk(DeskError::OnlyObserves) => {
             Failure::new(doing, why).exit(Exit::Refused).hint("run it where an operator's folder is, without --as-node")
         }
-        OperateError::Desk(DeskError::NoGateway | DeskError::NotHome(_)) => Failure::new(doing, why)
-            .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT"),
+        OperateError::Desk(DeskError::NoGateway | DeskError::NotHome(_)) => Failure::new(doing, why).hint(IS_IT_RUNNING),
         OperateError::Replica(full) if full.is_full() => {
             Failure::new(doing, why).hint("make room on that disk, where this home is, and run this again")
         }

@@ -472,11 +472,17 @@ impl Common {
                     .exit(Exit::Refused)
                     .hint("this home counts from now on: run it again then");
             }
-            Failure::new(doing, &why)
-                .hint("is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT")
+            let is_here = GatewayFolder::at(&self.home(), org).folder.exists();
+            Failure::new(doing, &why).hint(if is_here { START_IT } else { IS_IT_RUNNING })
         })
     }
 }
+
+const START_IT: &str = "is the gateway running? start it: freehold serve; or name it: --gateway HOST:PORT";
+
+/// The gateway lies elsewhere.
+const IS_IT_RUNNING: &str =
+    "is the gateway running? On its machine: freehold serve; another one can be named: --gateway HOST:PORT";
 
 const BEHIND: &str = "keep the gateway's folder for evidence. Is there a newer copy of it, and did no other copy serve \
                       since? Put that in its place. Else: freehold gateway reopen NAME";

@@ -3,6 +3,7 @@
 use ground::clock;
 use operate::replica::roll::Roll;
 use operate::session::{Session, inbox};
+use terminal::show::say_beside;
 use wire::known::freeze::Freeze;
 
 /// What a head does to machines, before it is signed.
@@ -17,7 +18,7 @@ pub(super) async fn tell_of_inbox(session: &mut Session) {
     for it in inbox::news(session).await.unwrap_or_default() {
         let left_by = it.left_by.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let (what, short) = (it.needs.last().map_or("", |need| &need.what), it.pending.short());
-        eprintln!("SIGN: {what}, left by {left_by}, waits for your signature: freehold sign {short}");
+        say_beside(&format!("SIGN: {what}, left by {left_by}, waits for your signature: freehold sign {short}"));
     }
 }
 
@@ -33,6 +34,6 @@ pub(super) fn warn_of_recoveries(session: &Session) {
             "RECOVERY: somebody with the recovery phrases replaces the signers by {} at {due_at}.",
             names.join(", ")
         );
-        eprintln!("  If the signers are not lost, stop it before then: freehold recover --cancel");
+        say_beside("  If the signers are not lost, stop it before then: freehold recover --cancel");
     }
 }

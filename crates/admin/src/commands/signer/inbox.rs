@@ -122,5 +122,5 @@ async fn one(
 
 fn agree(asked: Asked<'_>, session: &Session, seen: &Seen, lying: &Lying, doing: &str) -> Result<(), Failure> {
     check(asked.common, asked.how, session.known.org(), &lying.pending, &seen.weighed).during(doing)?;
-    confirm(asked.how.yes, doing, "Sign it?")
+    confirm(asked.how.yes, doing, &of_org(asked.common, &session.known, "Sign it?"))
 }
