@@ -11,7 +11,7 @@ use terminal::failure::Failure;
 use wire::known::Known;
 
 use crate::backup::reminder;
-use crate::found::{self, FoundError, Phrase, Plan};
+use crate::found::{self, FoundError, FoundingPlan, Phrase};
 use crate::home::{Common, During};
 
 const DEFAULT_PORT: u16 = 7443;
@@ -139,7 +139,7 @@ impl Found {
         confirm(self.yes, doing, &format!("Found a NEW, separate org `{}`?", self.name))
     }
 
-    fn plan(&self, common: &Common, doing: &str) -> Result<Plan, Failure> {
+    fn plan(&self, common: &Common, doing: &str) -> Result<FoundingPlan, Failure> {
         let uname = rustix::system::uname();
         let host = uname.nodename().to_string_lossy().to_ascii_lowercase();
         let label = member::ask::enroll::own_name(&host);
@@ -157,7 +157,7 @@ impl Found {
             Some(node) if node.as_str() != user.as_str() => node,
             _ => "gateway".parse().during(doing)?,
         };
-        Ok(Plan {
+        Ok(FoundingPlan {
             org: self.name.clone(),
             addresses: if self.advertise.is_empty() { default_addresses(&host) } else { self.advertise.clone() },
             threshold: self.signers.k,
@@ -180,7 +180,7 @@ fn signer_names(user: &Name, count: usize) -> Result<Vec<SignerName>, identity::
     (1..=count).map(|n| if n == 1 { user.to_string().parse() } else { format!("{user}-{n}").parse() }).collect()
 }
 
-fn tell_json(plan: &Plan, phrases: &[Phrase], known: &Known) {
+fn tell_json(plan: &FoundingPlan, phrases: &[Phrase], known: &Known) {
     let told = Told {
         org: plan.org.as_str(),
         org_id: known.org().to_string(),
@@ -206,7 +206,7 @@ fn tell_phrases(phrases: &[Phrase]) {
     let _ = std::io::stdout().flush();
 }
 
-fn tell_rest(plan: &Plan, known: &Known) {
+fn tell_rest(plan: &FoundingPlan, known: &Known) {
     let addresses: Vec<_> = plan.addresses.iter().map(ToString::to_string).collect();
     println!("founded `{}`", plan.org);
     println!("  org id    {}", known.org());

@@ -4,5 +4,5 @@ pub mod recovery;
 pub mod anew;
 mod make;
 
-pub use make::{FoundError, Plan, found};
+pub use make::{FoundError, FoundingPlan, found};
 pub use recovery::Phrase;

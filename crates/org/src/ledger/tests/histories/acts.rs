@@ -12,7 +12,7 @@ use crate::ledger::counts::counts;
 use crate::ledger::draft::Draft;
 use crate::ledger::entry::Action;
 use crate::ledger::evidence::Evidence;
-use crate::ledger::fold::State;
+use crate::ledger::fold::Projection;
 use crate::ledger::ground::Ground;
 use crate::ledger::signers::Signers;
 use crate::ledger::tests::drafting::{Wish, draft};
@@ -29,7 +29,7 @@ struct Desk {
     at: usize,
     gateway: &'static str,
     ground: Ground,
-    state: State,
+    state: Projection,
 }
 
 impl History {
