@@ -127,6 +127,16 @@ impl Lasting {
     }
 }
 
+/// How many machines stand how.
+fn counted(nodes: &[NodeView], now: Timestamp) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for node in nodes {
+        let suspended = node.suspensions.iter().any(|it| now < it.until) && node.state != Standing::Revoked;
+        *counts.entry(if suspended { "suspended" } else { node.state.word() }).or_default() += 1;
+    }
+    counts
+}
+
 /// All, or one machine's survival with the same page around it.
 pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timestamp) -> Result<OrgStatus> {
     let nodes = node::all(session).await?;
@@ -143,11 +153,6 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
     let shown = live.iter().filter(|node| !alone && only.is_none_or(|name| node.name == *name));
     let mut survival: Vec<Lasting> = shown.map(|node| Lasting::of(node, &head, &gateways, now)).collect();
     survival.sort_by(|a, b| (a.until, &a.node).cmp(&(b.until, &b.node)));
-    let mut counts = BTreeMap::new();
-    for node in &nodes {
-        let suspended = node.suspensions.iter().any(|it| now < it.until) && node.state != Standing::Revoked;
-        *counts.entry(if suspended { "suspended" } else { node.state.word() }).or_default() += 1;
-    }
     // What was said beside the head in force is in the ledger alone.
     let unfolded = session.folded().await.err().map(|why| describe(&why));
     let trust = trust_views(&head.trust, &live, Some(&reports).filter(|_| !alone));
@@ -180,7 +185,7 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
             threshold: quorum.threshold(),
             signers: quorum.signers().iter().map(|signer| signer.name.clone()).collect(),
         },
-        nodes: counts,
+        nodes: counted(&nodes, now),
         trust,
         waiting,
         waits,
