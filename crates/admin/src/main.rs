@@ -230,7 +230,7 @@ fn main() -> ExitCode {
 async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Found(found) => found.run(common).await,
-        Command::Join(join) => join.run(),
+        Command::Join(_) => Elsewhere::run(),
         Command::Tunnel(tunnel) => tunnel.run(),
         Command::Keep(keep) => keep.run(),
         Command::Serve(serve) => serve.run(common).await,

@@ -61,7 +61,7 @@ impl Elsewhere {
         self.words.iter().any(|word| word == "--json")
     }
 
-    pub fn run(&self) -> Result<(), Failure> {
+    pub fn run() -> Result<(), Failure> {
         let hint =
             "on the machine that is to join: freehold-node join < code.txt; a code or a line: freehold invite create";
         Err(Failure::usage("this program joins no machine", "machines join by `freehold-node`").hint(hint))
