@@ -42,6 +42,9 @@ pub trait Explain: Error + Sized + 'static {
 }
 
 /// Says what was being done when something failed: `folder.known().during("could not join")?`.
+///
+/// Beside the one in `terminal`, which takes every error as it is: here each has to have decided how it is told. Were the trait
+/// of both `terminal`'s, an error of `operate` could not say it in this crate, which owns neither.
 pub trait During<T> {
     fn during(self, doing: impl Into<String>) -> Result<T, Failure>;
 }
