@@ -95,8 +95,7 @@ pub async fn serve(
     gateway.speak_first().await?;
     files::put_roots(&gateway)?;
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
-    let (judgment, vouched) = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
-    let acceptor = TlsAcceptor::from(tls::server(judgment, vouched, Arc::clone(&certificate) as _)?);
+    let acceptor = acceptor(&gateway, &certificate)?;
     let (listener, local) = open_port(listen).await?;
     let metrics = port::listen(metrics).await?;
     let own = own_listener(&proxies, local).await?;
@@ -142,6 +141,12 @@ pub async fn serve(
     connections.shutdown().await;
     folder.forget_serving();
     Ok(())
+}
+
+/// TLS by what is true at each moment.
+fn acceptor(gateway: &Gateway, certificate: &Arc<EndpointCertificate>) -> Result<TlsAcceptor, tls::TlsSetup> {
+    let (judgment, vouched) = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
+    Ok(TlsAcceptor::from(tls::server(judgment, vouched, Arc::clone(certificate) as _)?))
 }
 
 /// What every connection takes with it.
