@@ -1,5 +1,7 @@
 //! The gateway itself: its keys, its state, its writer. Whoever holds its lock is the only opener.
 
+mod shared;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,22 +14,23 @@ use identity::bundle::Domain;
 use identity::envelope::Envelope;
 use identity::head::Mandate;
 use identity::id::Digest;
-use identity::key::{EdKey, PublicKey, Sign as _};
-use identity::principal::{Address, NodeName, Principal};
+use identity::key::PublicKey;
+use identity::principal::{Address, Principal};
 use identity::time::Timestamp;
 use ledger::error::{DAMAGED, LedgerError};
 use ledger::store::Ledger;
 use member::store::scope::ScopeError;
-use org::enroll::renew::{self, Issuance};
+use org::enroll::renew::Issuance;
 use org::ledger::entry::Stamp;
 use org::ledger::fold::Why;
 use org::ledger::frontier::Tip;
 use org::refusal::{Fault, Objection, Refusal};
-use org::state::{MemberRecord, State};
+use org::state::State;
 use tokio::sync::{RwLock, RwLockReadGuard};
 use wire::tls::{Judgment, Vouched};
 use wire::written::Written;
 
+use self::shared::Shared;
 use crate::fault::OrFault as _;
 use crate::limit::download::Shelves;
 use crate::limit::halt::Halt;
@@ -36,16 +39,15 @@ use crate::limit::registry::Registry;
 use crate::limit::tally::Tally;
 use crate::store::files::Files;
 use crate::store::folder::{GatewayFile, GatewayFolder};
-use crate::write::issuers::{self, Issuers, IssuersUpdate, Keys};
+use crate::write::issuers::{IssuersUpdate, Keys};
 use crate::write::observations::{self, ObservationBuffer};
 use crate::write::peers::Peers;
 use crate::write::places;
-use crate::write::published::{Shelf, Staged};
+use crate::write::published::Shelf;
 use crate::write::suspended::Suspended;
 use crate::write::tips::{OwnVoice, Tips};
-use crate::write::told::Told;
-use crate::write::transaction::{Closing, Transaction};
-use crate::write::writer::{Scribe, Writer};
+use crate::write::transaction::Transaction;
+use crate::write::writer::Writer;
 
 /// How long a members' map is on its way from another gateway.
 const MAP_COMES: Duration = Duration::from_secs(5);
@@ -121,6 +123,17 @@ impl GatewayError {
     }
 }
 
+/// Why a gateway cannot issue.
+#[derive(Debug, thiserror::Error)]
+pub enum NoMandate {
+    #[error("no mandate in the head names this gateway")]
+    Unnamed,
+    #[error("its mandate begins at {from}, and this machine's clock says {now}")]
+    Early { from: Timestamp, now: Timestamp },
+    #[error("its mandate ended at {until}, and this machine's clock says {now}")]
+    Over { until: Timestamp, now: Timestamp },
+}
+
 impl Gateway {
     /// As it is, for a command that takes a moment; `open_to_serve` looks at the whole of it.
     pub fn open(folder: &GatewayFolder) -> Result<Self, GatewayError> {
@@ -144,49 +157,11 @@ impl Gateway {
         }
         check(&ledger)?;
         let state = ledger.state(&founding, clock::now())?;
-        let voice = own_voice(folder, &about.node, &state)?;
-        let about = places::settle(folder, &state, voice.public())?;
-        let halt = Arc::new(Halt::read(&ledger)?);
-        halt.heed(&state, voice.public());
-        let judgment = Arc::new(ArcSwap::from_pointee(issuers::judgment(&state).ok_or(GatewayError::NoHead)?));
-        let issuers = Arc::new(ArcSwap::from_pointee(Issuers::find(&state, folder, voice.public())?));
-        let registry = Arc::new(Registry::default());
-        let tally = Arc::new(Tally::default());
-        let ahead = state.clone();
-        let state = Arc::new(RwLock::new(state));
-        let own = OwnVoice { gateway: about.node.clone(), key: voice };
-        let tips = Arc::new(Tips::new(folder.clone(), own));
-        let observations = Arc::new(ObservationBuffer::default());
-        let shelf = Arc::new(Shelf::default());
-        shelf.bring_up(&ledger, &ahead, None);
-        shelf.tell(Told::of(&ahead));
-        let suspended = Arc::new(Suspended::open(folder.clone(), &ahead));
-        let peers = Arc::new(Peers::default());
-        let issuers_update =
-            IssuersUpdate { folder: folder.clone(), tips: Arc::clone(&tips), current: Arc::clone(&issuers) };
-        let take_effect = effect(
-            Arc::clone(&judgment),
-            issuers_update,
-            Arc::clone(&suspended),
-            Arc::clone(&registry),
-            Arc::clone(&halt),
-        );
-        let scribe = Scribe {
-            ledger,
-            founding,
-            ahead,
-            state: Arc::clone(&state),
-            tips: Arc::clone(&tips),
-            halt: Arc::clone(&halt),
-            closing: Closing::default(),
-            observations: Arc::clone(&observations),
-            tally: Arc::clone(&tally),
-            shelf: Arc::clone(&shelf),
-            peers: Arc::clone(&peers),
-            staged: Staged::default(),
-            take_effect,
-        };
-        let writer = Writer::start(scribe).map_err(GatewayError::NoThread)?;
+        let shared = Shared::read(folder, &about.node, &ledger, &state)?;
+        let about = places::settle(folder, &state, shared.tips.voice().public())?;
+        let writer = Writer::start(shared.scribe(folder, ledger, founding, state)).map_err(GatewayError::NoThread)?;
+        let Shared { judgment, issuers, registry, tally, state, tips, observations, shelf, suspended, peers, halt } =
+            shared;
         Ok(Self {
             folder: folder.clone(),
             about,
@@ -270,14 +245,12 @@ impl Gateway {
     }
 
     /// Why it cannot issue, with both times: a wrong clock looks like a mandate that ended.
-    pub fn why_no_mandate(&self, now: Timestamp) -> String {
+    pub fn why_no_mandate(&self, now: Timestamp) -> NoMandate {
         let judgment = self.judgment.load();
         match judgment.head.mandate_for_voice(self.voice()) {
-            None => "no mandate in the head names this gateway".to_owned(),
-            Some(mandate) if now < mandate.not_before => {
-                format!("its mandate begins at {}, and this machine's clock says {now}", mandate.not_before)
-            }
-            Some(mandate) => format!("its mandate ended at {}, and this machine's clock says {now}", mandate.not_after),
+            None => NoMandate::Unnamed,
+            Some(mandate) if now < mandate.not_before => NoMandate::Early { from: mandate.not_before, now },
+            Some(mandate) => NoMandate::Over { until: mandate.not_after, now },
         }
     }
 
@@ -419,46 +392,6 @@ impl Gateway {
             drop(gateway.upgrade().map(|gateway| gateway.writer.submit(|_| Ok(()))));
         });
     }
-}
-
-/// The voice in which it speaks: the spare one, if its chain has begun although the files do not say so yet.
-fn own_voice(folder: &GatewayFolder, own: &NodeName, state: &State) -> Result<EdKey, ScopeError> {
-    let named = state.head().and_then(|head| head.head.mandate_of(own)).map(|mandate| mandate.voice);
-    if let Some(named) = named.filter(|named| state.frontier.place_of(named).is_some()) {
-        folder.settle_voice(named)?;
-    }
-    folder.voice()
-}
-
-/// After a commit that operators caused: judge by the new head, and cut whoever no longer passes.
-fn effect(
-    judgment: Arc<ArcSwap<Judgment>>,
-    issuers_update: IssuersUpdate,
-    suspended: Arc<Suspended>,
-    registry: Arc<Registry>,
-    halt: Arc<Halt>,
-) -> Box<dyn Fn(&State) + Send> {
-    Box::new(move |state| {
-        let voice = issuers_update.tips.voice().public();
-        halt.heed(state, voice);
-        places::keep(&issuers_update.folder, state, voice);
-        if let Some(fresh) = issuers::judgment(state) {
-            judgment.store(Arc::new(fresh));
-        }
-        issuers_update.bring_up(state);
-        suspended.bring_up(state);
-        let judgment = judgment.load();
-        let cut = registry.cut_unless(|key, roots| judgment.roots.has_any(roots) && passes(state, key));
-        if cut > 0 {
-            tracing::info!(connections = cut, "cut connections of machines that no longer belong");
-        }
-    })
-}
-
-fn passes(state: &State, key: &PublicKey) -> bool {
-    // While the members' map is on its way, who was let in stays.
-    let stays = |member: &MemberRecord| member.why == Some(Why::NoMap) || renew::check_standing(state, member).is_ok();
-    state.member(key).is_some_and(stays)
 }
 
 impl Gateway {

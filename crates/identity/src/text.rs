@@ -19,7 +19,7 @@ macro_rules! text_form {
         }
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str($crate::text::Reading::default())
+                deserializer.deserialize_str($crate::text::TextVisitor::default())
             }
         }
     };
@@ -27,15 +27,15 @@ macro_rules! text_form {
 
 /// Reads a value where its text lies, without a copy of that.
 #[derive(Debug)]
-pub struct Reading<T>(PhantomData<T>);
+pub struct TextVisitor<T>(PhantomData<T>);
 
-impl<T> Default for Reading<T> {
+impl<T> Default for TextVisitor<T> {
     fn default() -> Self {
         Self(PhantomData)
     }
 }
 
-impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Reading<T> {
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

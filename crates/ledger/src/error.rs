@@ -2,10 +2,23 @@
 
 use std::path::PathBuf;
 
+use ground::file::FileError;
+
 use crate::damage::Damage;
 
 /// The version of the tables that this program writes.
 pub const CURRENT: u32 = 8;
+
+/// What the disk did not do.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCopy {
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("its path is not text")]
+    OddPath,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -24,8 +37,12 @@ pub enum LedgerError {
         path.display()
     )]
     Older { path: PathBuf, found: u32 },
-    #[error("the ledger could not be copied to `{}`: {why}; nothing was changed", path.display())]
-    NotCopied { path: PathBuf, why: String },
+    #[error("the ledger could not be copied to `{}`; nothing was changed", path.display())]
+    NotCopied {
+        path: PathBuf,
+        #[source]
+        why: NoCopy,
+    },
     #[error("the ledger is damaged: {0}; `freehold audit --verify` says more")]
     Damaged(Damage),
 }

@@ -9,7 +9,7 @@ use ground::file;
 use rusqlite::Connection;
 
 use crate::damage::Damage;
-use crate::error::{CURRENT, LedgerError};
+use crate::error::{CURRENT, LedgerError, NoCopy};
 
 /// What the first version that was released has. Never edited: a new file is made by these tables and every step after
 /// them, so that new files and old ones end up the same.
@@ -164,17 +164,17 @@ fn free_name(path: &Path, version: u32) -> PathBuf {
 pub(crate) fn copy(db: &Connection, to: &Path) -> Result<(), LedgerError> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let draft = to.with_file_name(format!(".{name}.{}.draft", std::process::id()));
-    let cannot = |why: String| LedgerError::NotCopied { path: to.to_owned(), why };
+    let cannot = |why: NoCopy| LedgerError::NotCopied { path: to.to_owned(), why };
     let write = || -> Result<(), LedgerError> {
         let _ = fs::remove_file(&draft);
         // An empty file with the right mode: SQLite fills it.
         let empty = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
-        let empty = empty.map_err(|why| cannot(why.to_string()))?;
-        let place = std::path::absolute(&draft).map_err(|why| cannot(why.to_string()))?;
-        let place = place.to_str().ok_or_else(|| cannot("its path is not text".to_owned()))?;
+        let empty = empty.map_err(|why| cannot(why.into()))?;
+        let place = std::path::absolute(&draft).map_err(|why| cannot(why.into()))?;
+        let place = place.to_str().ok_or_else(|| cannot(NoCopy::OddPath))?;
         db.execute("VACUUM INTO ?1", [place])?;
-        empty.sync_all().map_err(|why| cannot(why.to_string()))?;
-        file::rename(&draft, to).map_err(|why| cannot(why.to_string()))
+        empty.sync_all().map_err(|why| cannot(why.into()))?;
+        file::rename(&draft, to).map_err(|why| cannot(why.into()))
     };
     write().inspect_err(|_| {
         let _ = fs::remove_file(&draft);

@@ -9,7 +9,7 @@ use node::commands::gateway::GatewayCommand;
 use node::commands::join::Join;
 use node::commands::keep::Keep;
 use node::commands::leave::Leave;
-use node::commands::roots::Common;
+use node::commands::roots::ScopeOptions;
 use node::commands::run::Run;
 use node::commands::service::Service;
 use node::commands::status::Status;
@@ -43,7 +43,7 @@ use tokio::runtime::Builder;
 )]
 struct Cli {
     #[command(flatten)]
-    common: Common,
+    common: ScopeOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -133,7 +133,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command, common: &Common) -> Result<(), Failure> {
+async fn run(command: Command, common: &ScopeOptions) -> Result<(), Failure> {
     match command {
         Command::Join(join) => Box::pin(join.run(common)).await,
         Command::Csr(csr) => csr.run(common),

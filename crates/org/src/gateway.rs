@@ -82,7 +82,7 @@ impl CheckedRequest {
 /// another's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Issuers {
+pub struct IssuersNotice {
     pub gateway: NodeName,
     /// A certificate of each key in use; whoever certifies the key anew takes only the public key out of it.
     pub identity: Bytes,
@@ -95,7 +95,7 @@ pub struct Issuers {
     pub at: Timestamp,
 }
 
-impl Issuers {
+impl IssuersNotice {
     /// Of the key that is in use in a domain.
     pub const fn certificate(&self, domain: Domain) -> &Bytes {
         match domain {
@@ -105,7 +105,7 @@ impl Issuers {
     }
 }
 
-impl Payload for Issuers {
+impl Payload for IssuersNotice {
     const KIND: &'static str = "issuers";
     const SCHEMA: u32 = 2;
 }

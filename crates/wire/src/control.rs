@@ -196,7 +196,7 @@ pub enum ControlAnswer {
     Blobs {
         blobs: Vec<Bytes>,
     },
-    /// `org::gateway::Issuers`, each as that gateway's voice signed it.
+    /// `org::gateway::IssuersNotice`, each as that gateway's voice signed it.
     Issuers {
         issuers: Vec<Envelope>,
     },

@@ -65,7 +65,7 @@ pub struct Have {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ExchangeAnswer {
-    News(Box<News>),
+    News(Box<Delta>),
     Map {
         leaves: Vec<Digest>,
         next: Option<u64>,
@@ -81,7 +81,7 @@ pub enum ExchangeAnswer {
         size: Option<u64>,
         bytes: Bytes,
     },
-    /// `org::gateway::Issuers`, each as that gateway's voice signed it.
+    /// `org::gateway::IssuersNotice`, each as that gateway's voice signed it.
     Issuers {
         issuers: Vec<Envelope>,
     },
@@ -89,7 +89,7 @@ pub enum ExchangeAnswer {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct News {
+pub struct Delta {
     pub entries: Vec<Envelope>,
     /// Where chains fork, what stands there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

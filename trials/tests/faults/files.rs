@@ -114,7 +114,9 @@ fn said(place: &Place) -> (Value, Value, Value) {
     let mut nodes = place.facts(&["node", "list"]);
     for node in nodes.as_array_mut().unwrap() {
         let fields = node.as_object_mut().unwrap();
-        fields.retain(|name, _| !["last_seen", "svid_expires_at", "svid_serial", "report"].contains(&name.as_str()));
+        fields.retain(|name, _| {
+            !["last_seen", "online_since", "svid_expires_at", "svid_serial", "report"].contains(&name.as_str())
+        });
     }
     (place.facts(&["audit"]), nodes, place.facts(&["invite", "list"]))
 }
@@ -167,7 +169,9 @@ fn serve_elsewhere(place: &Place, case: &Path) -> Result<(Value, Value, Value), 
     let mut nodes = told(&["node", "list"]);
     for node in nodes.as_array_mut().unwrap() {
         let fields = node.as_object_mut().unwrap();
-        fields.retain(|name, _| !["last_seen", "svid_expires_at", "svid_serial", "report"].contains(&name.as_str()));
+        fields.retain(|name, _| {
+            !["last_seen", "online_since", "svid_expires_at", "svid_serial", "report"].contains(&name.as_str())
+        });
     }
     Ok((told(&["audit"]), nodes, told(&["invite", "list"])))
 }

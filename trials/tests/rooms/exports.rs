@@ -248,6 +248,11 @@ impl Exports {
         })
     }
 
+    /// The public types of all its modules.
+    pub(super) fn types(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.items.iter().filter(|(_, item)| item.is_type).map(|(at, _)| at)
+    }
+
     /// The type at which a path ends or which it goes through.
     pub(super) fn named_type(&self, path: &[String]) -> Option<&Vec<String>> {
         self.item(path).filter(|at| self.items[*at].is_type)

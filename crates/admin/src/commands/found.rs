@@ -13,7 +13,7 @@ use wire::known::Known;
 
 use crate::backup::reminder;
 use crate::found::addresses::{self, Tried};
-use crate::found::{self, FoundError, Phrase, Plan};
+use crate::found::{self, FoundError, FoundingPlan, Phrase};
 use crate::home::{Common, During};
 use crate::root_keys::{LifetimeArgs, cut_short};
 
@@ -169,7 +169,7 @@ impl Found {
         Ok(tried)
     }
 
-    fn plan(&self, common: &Common, tried: &[Tried], doing: &str) -> Result<Plan, Failure> {
+    fn plan(&self, common: &Common, tried: &[Tried], doing: &str) -> Result<FoundingPlan, Failure> {
         let label = member::ask::enroll::own_name(&host_name());
         if self.svid_ttl < Seconds(10) || self.svid_ttl > Seconds::DAY.times(90) {
             return Err(Failure::usage(doing, "an SVID lives between 10s and 90d"));
@@ -189,7 +189,7 @@ impl Found {
             Some(node) if node.as_str() != user.as_str() => node,
             _ => "gateway".parse().during(doing)?,
         };
-        Ok(Plan {
+        Ok(FoundingPlan {
             org: self.name.clone(),
             addresses: tried.iter().filter(|tried| tried.chosen).map(|tried| tried.address.clone()).collect(),
             threshold: self.signers.k,
@@ -212,7 +212,7 @@ fn signer_names(user: &Name, count: usize) -> Result<Vec<SignerName>, identity::
     (1..=count).map(|n| if n == 1 { user.to_string().parse() } else { format!("{user}-{n}").parse() }).collect()
 }
 
-fn tell_json(plan: &Plan, phrases: &[Phrase], known: &Known, tried: &[Tried]) {
+fn tell_json(plan: &FoundingPlan, phrases: &[Phrase], known: &Known, tried: &[Tried]) {
     let told = Told {
         org: plan.org.as_str(),
         org_id: known.org().to_string(),
@@ -240,7 +240,7 @@ fn tell_phrases(phrases: &[Phrase]) {
     let _ = std::io::stdout().flush();
 }
 
-fn tell_rest(plan: &Plan, known: &Known) {
+fn tell_rest(plan: &FoundingPlan, known: &Known) {
     let addresses: Vec<_> = plan.addresses.iter().map(ToString::to_string).collect();
     println!("founded `{}`", plan.org);
     println!("  org id    {}", known.org());

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use gateway::store::folder::GatewayFolder;
 use node::commands::doctor::Doctor;
-use node::commands::roots::Common as Node;
+use node::commands::roots::ScopeOptions;
 use node::commands::status::Status;
 use node::commands::sync::Sync;
 use node::commands::trust::Trust;
@@ -111,7 +111,7 @@ impl HereCommand {
             let why = format!("no gateway of `{org}` was founded on this machine");
             return Err(Failure::failed(doing, why).hint("if it joined as a node: freehold-node status"));
         }
-        let node = Node::inside(scope, common.json);
+        let node = ScopeOptions::inside(scope, common.json);
         match self {
             Self::Status(status) => status.run(&node),
             Self::Port(port) => port.run(&node),

@@ -41,7 +41,7 @@ use crate::found::recovery::{self, Phrase, RecoveryError};
 
 /// What the founder decided.
 #[derive(Debug)]
-pub struct Plan {
+pub struct FoundingPlan {
     pub org: OrgName,
     pub addresses: Vec<Address>,
     pub threshold: usize,
@@ -121,7 +121,11 @@ const RECOVERY_THRESHOLD: usize = 2;
 
 /// Founds. `show` is given the phrases before the org is put in its place: an org whose phrases nobody saw must not
 /// exist, and phrases of an org that does not exist harm nobody.
-pub async fn found(home: &Path, plan: &Plan, show: impl FnOnce(&[Phrase], &Known)) -> Result<Founded, FoundError> {
+pub async fn found(
+    home: &Path,
+    plan: &FoundingPlan,
+    show: impl FnOnce(&[Phrase], &Known),
+) -> Result<Founded, FoundError> {
     file::make_private_folder(home)?;
     let _lock = Lock::take(&home.join(".founding.lock"))?.ok_or(FoundError::Busy)?;
     let place = home.join(plan.org.as_str());
@@ -140,7 +144,7 @@ pub async fn found(home: &Path, plan: &Plan, show: impl FnOnce(&[Phrase], &Known
     Ok(Founded { known, folder: place })
 }
 
-async fn make(draft: &Path, plan: &Plan) -> Result<(Known, Vec<Phrase>), FoundError> {
+async fn make(draft: &Path, plan: &FoundingPlan) -> Result<(Known, Vec<Phrase>), FoundError> {
     let now = clock::now();
     let operator = OperatorFolder { folder: draft.join("operator") };
     let gateway = GatewayFolder { folder: draft.join("gateway") };
@@ -189,7 +193,7 @@ struct Roots {
 }
 
 impl Roots {
-    fn draw(plan: &Plan, now: Timestamp) -> Result<Self, FoundError> {
+    fn draw(plan: &FoundingPlan, now: Timestamp) -> Result<Self, FoundError> {
         Ok(Self { identity: root(plan, now)?, endpoint: root(plan, now)? })
     }
 
@@ -199,7 +203,7 @@ impl Roots {
     }
 }
 
-fn root<D: InDomain>(plan: &Plan, now: Timestamp) -> Result<(Authority<D>, P256Key), FoundError> {
+fn root<D: InDomain>(plan: &FoundingPlan, now: Timestamp) -> Result<(Authority<D>, P256Key), FoundError> {
     let key = random::p256()?;
     let authority = Authority::root(&plan.org, &key, random::serial()?, Validity::from_now(now, plan.lives.root))?;
     Ok((authority, key))
@@ -218,7 +222,7 @@ fn save_root<D: InDomain>(
 }
 
 fn record(
-    plan: &Plan,
+    plan: &FoundingPlan,
     roots: &Roots,
     signers: &[EdKey],
     recovery: Vec<Signer>,
@@ -244,7 +248,7 @@ fn record(
 
 /// The one moment in which operator and gateway are the same hand.
 struct Founder<'a> {
-    plan: &'a Plan,
+    plan: &'a FoundingPlan,
     founding: &'a Founding,
     signers: &'a [EdKey],
     now: Timestamp,

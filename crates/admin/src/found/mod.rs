@@ -5,5 +5,5 @@ pub mod addresses;
 pub mod anew;
 mod make;
 
-pub use make::{FoundError, Plan, found};
+pub use make::{FoundError, FoundingPlan, found};
 pub use recovery::Phrase;

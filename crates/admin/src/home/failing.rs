@@ -42,6 +42,9 @@ pub trait Explain: Error + Sized + 'static {
 }
 
 /// Says what was being done when something failed: `folder.known().during("could not join")?`.
+///
+/// Beside the one in `terminal`, which takes every error as it is: here each has to have decided how it is told. Were the trait
+/// of both `terminal`'s, an error of `operate` could not say it in this crate, which owns neither.
 pub trait During<T> {
     fn during(self, doing: impl Into<String>) -> Result<T, Failure>;
 }
@@ -173,7 +176,9 @@ fn operating(doing: String, why: &OperateError) -> Failure {
         OperateError::Desk(DeskError::OnlyObserves) => {
             Failure::new(doing, why).exit(Exit::Refused).hint("run it where an operator's folder is, without --as-node")
         }
-        OperateError::Desk(DeskError::NoGateway | DeskError::NotHome(_)) => Failure::new(doing, why).hint(IS_IT_RUNNING),
+        OperateError::Desk(DeskError::NoGateway | DeskError::NotHome(_)) => {
+            Failure::new(doing, why).hint(IS_IT_RUNNING)
+        }
         OperateError::Replica(full) if full.is_full() => {
             Failure::new(doing, why).hint("make room on that disk, where this home is, and run this again")
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ground::{clock, random};
 use identity::envelope::Envelope;
-use identity::id::Digest;
+use identity::id::{Digest, OrgId};
 use identity::key::PublicKey;
 use identity::members::ClassLeaf;
 use identity::principal::{NodeName, Principal};
@@ -24,6 +24,7 @@ use crate::answer::issue::{Applicant, Made, make_svid};
 use crate::answer::{approve, vouch};
 use crate::fault::{OrFault as _, failed};
 use crate::gateway::Gateway;
+use crate::write::published::Shelf;
 use crate::write::transaction::Transaction;
 
 /// A challenge is good this long, once.
@@ -60,61 +61,48 @@ pub(crate) struct Setting {
     pub source: IpAddr,
 }
 
+/// A claim as it was handed in.
+struct Asked {
+    claim: Claim,
+    digest: Digest,
+    source: IpAddr,
+    gateway: NodeName,
+    now: Timestamp,
+}
+
+impl Asked {
+    fn attempt(&self) -> Attempt<'_> {
+        let Self { claim, digest, source, gateway, now } = self;
+        Attempt { claim, claimed: *digest, source: *source, gateway, now: *now }
+    }
+}
+
+/// What can be said without a proof.
+struct FirstLook {
+    invite: KnownInvite,
+    is_new: bool,
+    waits: bool,
+    /// The invite under which a person looked at the machine.
+    looked_at: Option<Digest>,
+}
+
 pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: Setting) -> Result<Issued, Refusal> {
     let now = clock::now();
     let org = gateway.about.org_id;
     let challenge = setting.challenge.still_good(now)?;
     let claim: Claim = request.claim.peek(Some(org)).map_err(|why| Refusal::Malformed { why: why.to_string() })?;
-    let node = gateway.about.node.clone();
-    let source = setting.source;
-
-    let subject = request.claim.digest();
-
-    // What can be said without a proof.
-    let (invite, is_new, waits, looked_at) = {
-        let state = gateway.state().await;
-        let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
-        let verdict = enroll::consider(&state, attempt)?;
-        let is_new = !matches!(verdict, EnrollOutcome::Again { .. });
-        if is_new {
-            gateway.may_admit(now)?;
-        }
-        // Neither by asking once more, nor by another key in its place.
-        for key in [Some(claim.node_key), claim.replaces].into_iter().flatten() {
-            gateway.suspended.check(key.digest(), now)?;
-        }
-        let record = verdict.invite();
-        let looked_at = (record.invite.approval == Approval::Human).then(|| record.envelope.digest());
-        (KnownInvite::from(&verdict), is_new, matches!(verdict, EnrollOutcome::Wait { .. }), looked_at)
-    };
-
-    // The proof: both keys over the claim, both over the transcript of this connection.
-    let proven = ProvenClaim::check(request.claim.clone(), org, &invite).map_err(|_| Refusal::BadProof)?;
-    let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
-    let transcript = Transcript::new(
-        challenge.bytes,
-        nonce,
-        subject,
-        &request.svid.request.0,
-        &request.svid.binding,
-        setting.exporter,
-    );
-    let by_invite = match (invite.key(), &request.by_invite) {
-        (Some(key), Some(signature)) => transcript.is_signed(Purpose::Enroll, key, signature),
-        (Some(_), None) => false,
-        (None, _) => true,
-    };
-    if !by_invite || !transcript.is_signed(Purpose::Enroll, claim.node_key, &request.by_node) {
-        return Err(Refusal::BadProof);
-    }
-
+    let (digest, source) = (request.claim.digest(), setting.source);
+    let asked = Asked { claim, digest, source, gateway: gateway.about.node.clone(), now };
+    let FirstLook { invite, is_new, waits, looked_at } = look(gateway, &asked).await?;
+    let proven = check_proof(org, &request, &asked.claim, &invite, setting)?;
     if waits {
-        return Err(approve::keep(gateway, &request, claim, source).await);
+        return Err(approve::keep(gateway, &request, asked.claim, source).await);
     }
 
     // Made before it is known to be free: it leaves only if the ledger takes it.
-    let principal = Principal::node(&gateway.about.org, &claim.name);
-    let applicant = Applicant { subject: (&principal).into(), node: &claim.name, node_key: claim.node_key };
+    let (name, node_key) = (&asked.claim.name, asked.claim.node_key);
+    let principal = Principal::node(&gateway.about.org, name);
+    let applicant = Applicant { subject: (&principal).into(), node: name, node_key };
     let mut made = make_svid(gateway, applicant, &request.svid, challenge.not_after, now)?;
     made.row.source = Some(source);
     let granted = if is_new { Some(grant(proven, invite)?) } else { None };
@@ -122,33 +110,8 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
 
     let shelf = Arc::clone(&gateway.shelf);
     let written = gateway.writer.run_for_tip(move |tx| {
-        let attempt = Attempt { claim: &claim, claimed: subject, source, gateway: &node, now };
-        let again = match enroll::consider(tx.state, attempt)? {
-            EnrollOutcome::Again { member, .. } => Some(member.admission.digest),
-            EnrollOutcome::Wait { .. } => return Err(Refusal::AwaitingApproval { claim: subject }),
-            EnrollOutcome::Admit { invite, .. } if tx.is_closing(invite.invite.id) => {
-                return Err(Refusal::InviteRevoked);
-            }
-            EnrollOutcome::Admit { invite, approval } => {
-                let published = shelf.now();
-                let class = published.as_ref().and_then(|published| published.class_of(&claim.name));
-                let meant = is_meant(&invite.invite, &claim.name, approval);
-                // Whoever proved nothing serves nobody and speaks for nobody, whoever says yes.
-                let closed = |leaf: &ClassLeaf| claim.is_low() && published.as_ref().is_some_and(|it| it.carries(leaf));
-                if let Some(leaf) = class.filter(|leaf| !meant || closed(leaf)) {
-                    // A class carries services, users and files: whoever is let in as one of it was meant to be.
-                    return Err(Refusal::NameUnlisted { name: claim.name.clone(), class: leaf.class.clone() });
-                }
-                let key = published.as_ref().and_then(|published| published.key_of(&claim.name));
-                enroll::check_name_is_free(tx.state, &claim, key)?;
-                if let Some(old) = claim.replaces {
-                    // A key that two machines use speaks for neither.
-                    check_alarm(tx, old.digest(), Some(source), now)?;
-                }
-                None
-            }
-        };
-        let key = claim.node_key.digest();
+        let again = former_admission(tx, &asked, &shelf)?;
+        let key = node_key.digest();
         let last = tx.last_issuance(key, &principal)?;
         check_turn(tx, key, &principal, last.as_ref(), &made.row, now)?;
         let admission = match (again, granted) {
@@ -156,7 +119,7 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
             (None, Some(granted)) => {
                 let admission = tx.append_granted(granted, now, correlation)?;
                 if let Some(invite) = looked_at {
-                    wait_no_longer(tx, key, invite, &node)?;
+                    wait_no_longer(tx, key, invite, &asked.gateway)?;
                 }
                 admission
             }
@@ -168,6 +131,77 @@ pub(crate) async fn enroll(gateway: &Gateway, request: EnrollRequest, setting: S
     });
     let ((admission, svid), tip) = written.await?;
     Ok(Issued { admission, svid, tip })
+}
+
+async fn look(gateway: &Gateway, asked: &Asked) -> Result<FirstLook, Refusal> {
+    let state = gateway.state().await;
+    let outcome = enroll::consider(&state, asked.attempt())?;
+    let is_new = !matches!(outcome, EnrollOutcome::Again { .. });
+    if is_new {
+        gateway.may_admit(asked.now)?;
+    }
+    // Neither by asking once more, nor by another key in its place.
+    for key in [Some(asked.claim.node_key), asked.claim.replaces].into_iter().flatten() {
+        gateway.suspended.check(key.digest(), asked.now)?;
+    }
+    let record = outcome.invite();
+    let looked_at = (record.invite.approval == Approval::Human).then(|| record.envelope.digest());
+    let waits = matches!(outcome, EnrollOutcome::Wait { .. });
+    Ok(FirstLook { invite: KnownInvite::from(&outcome), is_new, waits, looked_at })
+}
+
+/// Both keys over the claim, both over the transcript of this connection.
+fn check_proof(
+    org: OrgId,
+    request: &EnrollRequest,
+    claim: &Claim,
+    invite: &KnownInvite,
+    setting: Setting,
+) -> Result<ProvenClaim, Refusal> {
+    let proven = ProvenClaim::check(request.claim.clone(), org, invite).map_err(|_| Refusal::BadProof)?;
+    let nonce = request.nonce.0.as_slice().try_into().map_err(|_| Refusal::BadProof)?;
+    let transcript = Transcript::new(
+        setting.challenge.bytes,
+        nonce,
+        request.claim.digest(),
+        &request.svid.request.0,
+        &request.svid.binding,
+        setting.exporter,
+    );
+    let by_invite = match (invite.key(), &request.by_invite) {
+        (Some(key), Some(signature)) => transcript.is_signed(Purpose::Enroll, key, signature),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    let by_node = transcript.is_signed(Purpose::Enroll, claim.node_key, &request.by_node);
+    if by_invite && by_node { Ok(proven) } else { Err(Refusal::BadProof) }
+}
+
+/// The admission of whoever asks again; nothing if it may come in now.
+fn former_admission(tx: &mut Transaction<'_>, asked: &Asked, shelf: &Shelf) -> Result<Option<Digest>, Refusal> {
+    let claim = &asked.claim;
+    let (invite, approval) = match enroll::consider(tx.state, asked.attempt())? {
+        EnrollOutcome::Again { member, .. } => return Ok(Some(member.admission.digest)),
+        EnrollOutcome::Wait { .. } => return Err(Refusal::AwaitingApproval { claim: asked.digest }),
+        EnrollOutcome::Admit { invite, .. } if tx.is_closing(invite.invite.id) => return Err(Refusal::InviteRevoked),
+        EnrollOutcome::Admit { invite, approval } => (invite, approval),
+    };
+    let published = shelf.now();
+    let class = published.as_ref().and_then(|published| published.class_of(&claim.name));
+    let meant = is_meant(&invite.invite, &claim.name, approval);
+    // Whoever proved nothing serves nobody and speaks for nobody, whoever says yes.
+    let closed = |leaf: &ClassLeaf| claim.is_low() && published.as_ref().is_some_and(|it| it.carries(leaf));
+    if let Some(leaf) = class.filter(|leaf| !meant || closed(leaf)) {
+        // A class carries services, users and files: whoever is let in as one of it was meant to be.
+        return Err(Refusal::NameUnlisted { name: claim.name.clone(), class: leaf.class.clone() });
+    }
+    let key = published.as_ref().and_then(|published| published.key_of(&claim.name));
+    enroll::check_name_is_free(tx.state, claim, key)?;
+    if let Some(old) = claim.replaces {
+        // A key that two machines use speaks for neither.
+        check_alarm(tx, old.digest(), Some(asked.source), asked.now)?;
+    }
+    Ok(None)
 }
 
 /// Who came in waits no longer, nor does anybody else once the last use is spent.

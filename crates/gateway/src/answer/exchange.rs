@@ -15,7 +15,9 @@ use org::member::{Member, ROLE_OBSERVER};
 use org::refusal::{Fault, Refusal};
 use org::state::MemberRecord;
 use wire::control::{ControlAnswer, ReportView};
-use wire::exchange::{BYTES_PER_PAGE, ENTRIES_PER_PAGE, ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
+use wire::exchange::{
+    BYTES_PER_PAGE, Delta, ENTRIES_PER_PAGE, ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE,
+};
 use wire::permit::Caller;
 
 use crate::answer::operator::{stage, trust};
@@ -94,7 +96,7 @@ pub(crate) async fn answer(
 
 /// What is signed, and nothing of what gateways tell each other of machines. Nothing that an observer brings is taken, and it
 /// is not kept waiting: it asks again, and is judged anew.
-async fn show_news(gateway: &Arc<Gateway>, have: Have) -> Result<News, Refusal> {
+async fn show_news(gateway: &Arc<Gateway>, have: Have) -> Result<Delta, Refusal> {
     let gather = move |tx: &mut Transaction<'_>| {
         let frontier = tx.state.frontier.clone();
         let (entries, more) = tx.keep(|tx| tx.ledger.beyond(tx.state, &have.frontier))?;
@@ -105,10 +107,10 @@ async fn show_news(gateway: &Arc<Gateway>, have: Have) -> Result<News, Refusal> 
     let ((entries, forks, frontier, more, issued_until, reports_until), tip) =
         gateway.writer.run_for_tip(gather).await?;
     let (issued, reports) = (Vec::new(), Vec::new());
-    Ok(News { entries, forks, frontier, issued, issued_until, reports, reports_until, more, tip })
+    Ok(Delta { entries, forks, frontier, issued, issued_until, reports, reports_until, more, tip })
 }
 
-async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, mut have: Have) -> Result<News, Refusal> {
+async fn wait_for_news(gateway: &Arc<Gateway>, peer: NodeName, mut have: Have) -> Result<Delta, Refusal> {
     hear_forks(gateway, std::mem::take(&mut have.forks)).await?;
     // A gateway that is behind hands out nothing: what it lacks, others have.
     gateway.confront(have.tip.as_ref()).await?;
@@ -146,7 +148,7 @@ async fn hear_forks(gateway: &Gateway, forks: Vec<Envelope>) -> Result<(), Refus
     gateway.writer.run(move |tx| tx.merge(forks)).await.map(drop)
 }
 
-async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> {
+async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<Delta, Refusal> {
     let (have, own) = (have.clone(), gateway.about.node.clone());
     let gather = move |tx: &mut Transaction<'_>| {
         let frontier = tx.state.frontier.clone();
@@ -173,7 +175,7 @@ async fn news_for(gateway: &Arc<Gateway>, have: &Have) -> Result<News, Refusal> 
     // Entries of this batch are on disk when the answer leaves: the job's end waits for the commit.
     let gathered = gateway.writer.run_for_tip(gather).await?;
     let (((entries, forks), frontier, (issued, issued_until), (reports, reports_until), more), tip) = gathered;
-    Ok(News { entries, forks, frontier, issued, issued_until, reports, reports_until, more, tip })
+    Ok(Delta { entries, forks, frontier, issued, issued_until, reports, reports_until, more, tip })
 }
 
 /// A part of a file, for another gateway; no size if it is not here.

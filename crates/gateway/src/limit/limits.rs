@@ -36,17 +36,17 @@ const MAX_ASKERS: usize = 65_536;
 #[derive(Debug, Default)]
 pub struct Limits {
     bounds: Bounds,
-    tallies: Mutex<HashMap<Asker, Tally>>,
+    tallies: Mutex<HashMap<LimitKey, Tally>>,
 }
 
 /// Against whom it counts. A member has an account of its own: a stranger at its address cannot shut it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Asker {
+pub enum LimitKey {
     Stranger(IpAddr),
     Member(PublicKey),
 }
 
-impl Asker {
+impl LimitKey {
     pub fn at(source: IpAddr) -> Self {
         Self::Stranger(network(source))
     }
@@ -66,9 +66,9 @@ struct Tally {
 
 /// An attempt that was begun. It counts against its address until it ends; if nobody says how, it has failed.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct AttemptGuard {
     limits: Arc<Limits>,
-    asker: Asker,
+    asker: LimitKey,
     failed: bool,
 }
 
@@ -77,7 +77,7 @@ impl Limits {
         Self { bounds, tallies: Mutex::default() }
     }
 
-    pub fn attempt(self: &Arc<Self>, asker: Asker, now: Timestamp) -> Result<Attempt, Refusal> {
+    pub fn attempt(self: &Arc<Self>, asker: LimitKey, now: Timestamp) -> Result<AttemptGuard, Refusal> {
         self.with(asker, now, |tally| {
             if tally.failed >= self.bounds.failed || tally.unfinished >= self.bounds.unfinished {
                 return Err(Refusal::TooManyAttempts { retry_after: WINDOW });
@@ -85,10 +85,10 @@ impl Limits {
             tally.unfinished += 1;
             Ok(())
         })?;
-        Ok(Attempt { limits: Arc::clone(self), asker, failed: true })
+        Ok(AttemptGuard { limits: Arc::clone(self), asker, failed: true })
     }
 
-    fn with<T>(&self, asker: Asker, now: Timestamp, act: impl FnOnce(&mut Tally) -> T) -> T {
+    fn with<T>(&self, asker: LimitKey, now: Timestamp, act: impl FnOnce(&mut Tally) -> T) -> T {
         let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         if tallies.len() >= MAX_ASKERS {
             tallies.retain(|_, tally| !tally.is_over(now) || tally.unfinished > 0);
@@ -109,7 +109,7 @@ impl Tally {
     }
 }
 
-impl Attempt {
+impl AttemptGuard {
     /// Still open, but no failure whatever comes of it: the asker waits, and may go away meanwhile.
     pub const fn excuse(&mut self) {
         self.failed = false;
@@ -121,7 +121,7 @@ impl Attempt {
     }
 }
 
-impl Drop for Attempt {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
         let failed = u32::from(self.failed);
         self.limits.with(self.asker, clock::now(), |tally| {
@@ -135,8 +135,8 @@ impl Drop for Attempt {
 mod tests {
     use super::*;
 
-    fn at(address: &str) -> Asker {
-        Asker::at(address.parse().unwrap())
+    fn at(address: &str) -> LimitKey {
+        LimitKey::at(address.parse().unwrap())
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         }
         assert!(matches!(limits.attempt(here, now), Err(Refusal::TooManyAttempts { .. })));
         assert!(limits.attempt(at("192.0.2.2"), now).is_ok());
-        assert!(limits.attempt(Asker::Member(PublicKey::Ed25519([1; 32])), now).is_ok(), "a member at that address");
+        assert!(limits.attempt(LimitKey::Member(PublicKey::Ed25519([1; 32])), now).is_ok(), "a member at that address");
         assert!(limits.attempt(here, now + WINDOW + Seconds(1)).is_ok());
         assert!(limits.attempt(here, now - Seconds::HOUR).is_ok(), "the clock was put back");
     }

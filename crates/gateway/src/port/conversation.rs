@@ -28,7 +28,7 @@ use crate::answer::operator::control;
 use crate::answer::{approve, documents, enroll, exchange, recover, renew, reuse, show, sync, vouch};
 use crate::gateway::Gateway;
 use crate::limit::download::{self, Progress, Reply};
-use crate::limit::limits::{Asker, Attempt};
+use crate::limit::limits::{AttemptGuard, LimitKey};
 use crate::port::ingress::Ingress;
 
 /// A body that does not arrive in this time is given up.
@@ -44,7 +44,7 @@ pub struct Conversation {
     /// What the handshake proved of the caller. Whether it is believed, the head of now says, at each question.
     peer: Option<ProvenSvid>,
     /// It dies with the connection, and an attempt that was not finished has failed.
-    challenge: Mutex<Option<(OpenChallenge, Attempt)>>,
+    challenge: Mutex<Option<(OpenChallenge, AttemptGuard)>>,
     pub downloads: Arc<Progress>,
     /// Where others that this one carries come in; nothing if it is carried itself.
     ingress: Option<Arc<Ingress>>,
@@ -198,7 +198,7 @@ impl Conversation {
                 self.conclude(attempt, answer.await)
             }
             Ask::Recover => {
-                let attempt = gateway.callers.limits.attempt(Asker::at(self.source), clock::now())?;
+                let attempt = gateway.callers.limits.attempt(LimitKey::at(self.source), clock::now())?;
                 let answer = async {
                     let request: RecoverRequest = http::parse(body)?;
                     Ok(RecoveryBegun { due_at: recover::begin(gateway, request.recovery).await? })
@@ -206,7 +206,7 @@ impl Conversation {
                 self.conclude(attempt, answer.await)
             }
             Ask::Show => {
-                let attempt = gateway.callers.limits.attempt(Asker::at(self.source), clock::now())?;
+                let attempt = gateway.callers.limits.attempt(LimitKey::at(self.source), clock::now())?;
                 let answer = async { show::show(gateway, http::parse(body)?).await };
                 self.conclude(attempt, answer.await)
             }
@@ -269,7 +269,7 @@ impl Conversation {
             Ok(admitted) => admitted,
             // Only a bad signature counts: no noise at an operator's address keeps a revocation out.
             Err(refusal) => {
-                drop(self.gateway.callers.limits.attempt(Asker::at(self.source), clock::now())?);
+                drop(self.gateway.callers.limits.attempt(LimitKey::at(self.source), clock::now())?);
                 return Err(refusal);
             }
         };
@@ -278,7 +278,12 @@ impl Conversation {
 
     /// Enrolls, and if a person must look first, waits for that person as long as the joiner wishes. Whoever waits has not
     /// failed, and may go away meanwhile.
-    async fn enroll(&self, request: EnrollRequest, setting: Setting, attempt: &mut Attempt) -> Result<Issued, Refusal> {
+    async fn enroll(
+        &self,
+        request: EnrollRequest,
+        setting: Setting,
+        attempt: &mut AttemptGuard,
+    ) -> Result<Issued, Refusal> {
         let mut bell = self.gateway.shelf.listen();
         let until = tokio::time::Instant::now() + Duration::from_secs(request.wait.min(LONGEST_APPROVAL_WAIT).0);
         let first = enroll::enroll(&self.gateway, request.clone(), setting).await;
@@ -368,8 +373,10 @@ impl Conversation {
     }
 
     async fn open_challenge(&self) -> Result<Response<Full<Bytes>>, Refusal> {
-        let asker =
-            self.member().await.map_or_else(|_| Asker::at(self.source), |member| Asker::Member(member.node_key()));
+        let asker = self
+            .member()
+            .await
+            .map_or_else(|_| LimitKey::at(self.source), |member| LimitKey::Member(member.node_key()));
         let attempt = self.gateway.callers.limits.attempt(asker, clock::now())?;
         match OpenChallenge::new(&self.gateway) {
             Ok((open, told)) => {
@@ -385,7 +392,7 @@ impl Conversation {
     }
 
     /// A challenge is used once, whatever comes of it.
-    fn take_challenge(&self) -> Result<(Setting, Attempt), Refusal> {
+    fn take_challenge(&self) -> Result<(Setting, AttemptGuard), Refusal> {
         let taken = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (challenge, attempt) = taken.ok_or(Refusal::NoChallenge)?;
         Ok((Setting { challenge, exporter: self.exporter, source: self.source }, attempt))
@@ -393,7 +400,7 @@ impl Conversation {
 
     fn conclude<T: serde::Serialize>(
         &self,
-        attempt: Attempt,
+        attempt: AttemptGuard,
         result: Result<T, Refusal>,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         match &result {

@@ -4,22 +4,28 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
+use ground::random::NoRandomness;
 use ground::{clock, random};
-use identity::certificate::{self, Validity};
+use identity::certificate::{self, BadCertificate, Validity};
 use identity::principal::Host;
 use identity::time::{Seconds, Timestamp};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use wire::tls;
 
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, NoMandate};
 use crate::write::issuers::Issuers;
 
 const LIFE: Seconds = Seconds::DAY.times(7);
 
 #[derive(Debug, thiserror::Error)]
-#[error("the gateway's certificate could not be made: {0}")]
-pub struct NoCertificate(String);
+#[error("the gateway's certificate could not be made")]
+pub enum NoCertificate {
+    Mandate(#[source] NoMandate),
+    Random(#[from] NoRandomness),
+    Certificate(#[from] BadCertificate),
+    Tls(#[from] tls::TlsSetup),
+}
 
 /// A certificate, and what it was made by: when that changes, it is made anew.
 #[derive(Debug)]
@@ -114,20 +120,15 @@ impl ResolvesServerCert for EndpointCertificate {
 /// The certificate, when it was made, when half of its life is over, and when all of it is.
 fn issue(gateway: &Gateway) -> Result<(Shown, [Timestamp; 3]), NoCertificate> {
     let now = clock::now();
-    let no = |why: &dyn std::fmt::Display| NoCertificate(why.to_string());
-    let mandate = gateway.mandate(now).map_err(|_| no(&gateway.why_no_mandate(now)))?;
-    let key = random::p256().map_err(|why| no(&why))?;
-    let request = certificate::make_request(&key).and_then(|der| certificate::read_request(&der));
-    let request = request.map_err(|why| no(&why))?;
-    let serial = random::serial().map_err(|why| no(&why))?;
+    let mandate = gateway.mandate(now).map_err(|_| NoCertificate::Mandate(gateway.why_no_mandate(now)))?;
+    let key = random::p256()?;
+    let request = certificate::read_request(&certificate::make_request(&key)?)?;
+    let serial = random::serial()?;
     // Never beyond the mandate: it would not be believed anyway.
     let end = (now + LIFE).min(mandate.not_after);
     let issuers = gateway.keys.issuers.load_full();
     let leaf = issuers.endpoint.authority.issue_endpoint(&mandate.hosts, &request, serial, Validity::until(now, end));
-    let leaf = leaf.map_err(|why| no(&why))?;
-    let certified = tls::certified(issuers.endpoint_chain(leaf), &key).map_err(|why| no(&why))?;
-    Ok((
-        Shown { certified: Arc::new(certified), issuers, hosts: mandate.hosts },
-        [now, now + Seconds(end.since(now).0 / 2), end],
-    ))
+    let certified = tls::certified(issuers.endpoint_chain(leaf?), &key)?;
+    let shown = Shown { certified: Arc::new(certified), issuers, hosts: mandate.hosts };
+    Ok((shown, [now, now + Seconds(end.since(now).0 / 2), end]))
 }

@@ -9,6 +9,7 @@ use ground::quota::QuotaPermit;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -90,6 +91,18 @@ impl Guest {
         .await;
     }
 
+    /// With whom the handshake was.
+    fn converse(&self, session: &ServerConnection, carried: bool) -> Option<Arc<Conversation>> {
+        let exporter = session.export_keying_material([0; 32], EXPORTER_LABEL, None).ok()?;
+        let chain = session.peer_certificates().unwrap_or_default();
+        let post_quantum = tls::is_post_quantum(session);
+        // Nothing is carried inside of what is carried.
+        let ingress = (!carried).then(|| Arc::clone(&self.ingress));
+        let gateway = Arc::clone(&self.gateway);
+        let conversation = Conversation::new(gateway, self.source, exporter, post_quantum, chain);
+        Some(Arc::new(conversation.behind(ingress)))
+    }
+
     /// TLS, who it is, and the whole conversation; what it leads to if it becomes a WebSocket.
     async fn host<S>(
         &mut self,
@@ -107,15 +120,7 @@ impl Guest {
             return None;
         };
         let stream = Box::new(stream);
-        let session = stream.get_ref().1;
-        let exporter = session.export_keying_material([0; 32], EXPORTER_LABEL, None).ok()?;
-        let chain = session.peer_certificates().unwrap_or_default();
-        let post_quantum = tls::is_post_quantum(session);
-        // Nothing is carried inside of what is carried.
-        let ingress = (!carried).then(|| Arc::clone(&self.ingress));
-        let gateway = Arc::clone(&self.gateway);
-        let conversation = Conversation::new(gateway, self.source, exporter, post_quantum, chain);
-        let conversation = Arc::new(conversation.behind(ingress));
+        let conversation = self.converse(stream.get_ref().1, carried)?;
         let registry = &self.gateway.callers.registry;
         let place = match conversation.peer().map(|peer| registry.enter(peer.node_key(), peer.roots(), clock::now())) {
             None => None,
@@ -132,12 +137,7 @@ impl Guest {
             let conversation = Arc::clone(&asked);
             async move { Ok::<_, std::convert::Infallible>(conversation.answer(request).await) }
         });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(header_time)
-            .max_buf_size(MAX_HEADER_BYTES)
-            .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades();
+        let connection = http(header_time).serve_connection(TokioIo::new(stream), service).with_upgrades();
         tokio::pin!(connection);
         let cut = async {
             match &place {
@@ -164,6 +164,12 @@ impl Guest {
         }
         None
     }
+}
+
+fn http(header_time: Duration) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(header_time).max_buf_size(MAX_HEADER_BYTES);
+    http
 }
 
 /// Waits until something has to become of a connection, looking at it when the first minute is over and then each minute.

@@ -1,7 +1,7 @@
 //! The gateway's port: takes connections, bounds them, and ends in good order.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +77,12 @@ pub enum ServeError {
     Refused(#[from] Refusal),
 }
 
+/// Opens a port, and says which.
+async fn open_port(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let opened = TcpListener::bind(address).await.and_then(|listener| Ok((listener.local_addr()?, listener)));
+    opened.map(|(local, listener)| (listener, local)).map_err(|source| ServeError::Listen { address, source })
+}
+
 /// Serves until `stop` says so. `ready` is called once the port is open.
 pub async fn serve(
     folder: &GatewayFolder,
@@ -91,11 +97,8 @@ pub async fn serve(
     gateway.speak_first().await?;
     files::put_roots(&gateway)?;
     let certificate = Arc::new(EndpointCertificate::make(&gateway)?);
-    let resolver: Arc<dyn rustls::server::ResolvesServerCert> = Arc::clone(&certificate) as _;
-    let (judgment, vouched) = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
-    let acceptor = TlsAcceptor::from(tls::server(judgment, vouched, resolver)?);
-    let listener = TcpListener::bind(listen).await.map_err(|source| ServeError::Listen { address: listen, source })?;
-    let local = listener.local_addr().map_err(|source| ServeError::Listen { address: listen, source })?;
+    let acceptor = acceptor(&gateway, &certificate)?;
+    let (listener, local) = open_port(listen).await?;
     let metrics = port::listen(metrics).await?;
     let own = own_listener(&proxies, local).await?;
     let serving = ServingFile { listen: local, pid: std::process::id(), own: own.as_ref().and_then(address_of) };
@@ -103,18 +106,11 @@ pub async fn serve(
     ready(&gateway, local);
 
     let mut background = JoinSet::new();
-    background.spawn(keep_certificate(Arc::clone(&gateway), Arc::clone(&certificate)));
-    background.spawn(warn_early(Arc::clone(&gateway)));
-    background.spawn(peering::keep(Arc::clone(&gateway), folder.scope()));
-    background.spawn(files::keep_swept(Arc::clone(&gateway)));
+    keep_in_order(&mut background, &gateway, &certificate, folder);
     let agent = Arc::<agent::metrics::Tally>::default();
-    background.spawn(run_own_agent(
-        Arc::clone(&gateway),
-        folder.clone(),
-        serving.dial(),
-        Arc::clone(&agent),
-        stop.clone(),
-    ));
+    let own_agent =
+        run_own_agent(Arc::clone(&gateway), folder.clone(), serving.dial(), Arc::clone(&agent), stop.clone());
+    background.spawn(own_agent);
 
     let places = places(bounds.connections);
     let slots = Arc::new(Semaphore::new(places));
@@ -125,26 +121,13 @@ pub async fn serve(
         let watched = Watched { gateway, certificate, agent, ledger, places, free };
         background.spawn(port::answer(listener, move || watched.clone().page()));
     }
+    let door = Door { gateway: Arc::clone(&gateway), ingress, slots, acceptor, stop: stop.clone() };
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = stopped(&mut stop) => break,
             (accepted, is_own) = accept(&listener, own.as_ref()) => match accepted {
-                Ok((stream, source)) => {
-                    let source = source.ip().to_canonical();
-                    // No slot, or more than an address's share: closed at once, before it can cost anything.
-                    if let (Ok(slot), Ok(permit)) = (Arc::clone(&slots).try_acquire_owned(), ingress.enter(source)) {
-                        let guest = Guest::new(Arc::clone(&gateway), Arc::clone(&ingress), source, permit, slot);
-                        let (acceptor, stop) = (acceptor.clone(), stop.clone());
-                        if !is_own && ingress.proxies.speaks_proxy(source) {
-                            connections.spawn(guest.introduce(stream, acceptor, stop));
-                        } else {
-                            connections.spawn(guest.entertain(stream, acceptor, stop));
-                        }
-                    } else {
-                        gateway.callers.tally.turned_away();
-                    }
-                }
+                Ok((stream, source)) => door.let_in(&mut connections, stream, source.ip().to_canonical(), is_own),
                 Err(why) => {
                     tracing::warn!(%why, "could not accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -162,15 +145,58 @@ pub async fn serve(
     Ok(())
 }
 
+/// TLS by what is true at each moment.
+fn acceptor(gateway: &Gateway, certificate: &Arc<EndpointCertificate>) -> Result<TlsAcceptor, tls::TlsSetup> {
+    let (judgment, vouched) = (Arc::clone(&gateway.judgment), Arc::clone(&gateway.vouched));
+    Ok(TlsAcceptor::from(tls::server(judgment, vouched, Arc::clone(certificate) as _)?))
+}
+
+/// What every connection takes with it.
+struct Door {
+    gateway: Arc<Gateway>,
+    ingress: Arc<Ingress>,
+    slots: Arc<Semaphore>,
+    acceptor: TlsAcceptor,
+    stop: watch::Receiver<bool>,
+}
+
+impl Door {
+    /// No slot, or more than an address's share: closed at once, before it can cost anything.
+    fn let_in(&self, connections: &mut JoinSet<()>, stream: TcpStream, source: IpAddr, is_own: bool) {
+        let slot = Arc::clone(&self.slots).try_acquire_owned();
+        let (Ok(slot), Ok(permit)) = (slot, self.ingress.enter(source)) else {
+            return self.gateway.callers.tally.turned_away();
+        };
+        let guest = Guest::new(Arc::clone(&self.gateway), Arc::clone(&self.ingress), source, permit, slot);
+        let (acceptor, stop) = (self.acceptor.clone(), self.stop.clone());
+        if !is_own && self.ingress.proxies.speaks_proxy(source) {
+            connections.spawn(guest.introduce(stream, acceptor, stop));
+        } else {
+            connections.spawn(guest.entertain(stream, acceptor, stop));
+        }
+    }
+}
+
+/// What is done beside answering.
+fn keep_in_order(
+    background: &mut JoinSet<()>,
+    gateway: &Arc<Gateway>,
+    certificate: &Arc<EndpointCertificate>,
+    folder: &GatewayFolder,
+) {
+    background.spawn(keep_certificate(Arc::clone(gateway), Arc::clone(certificate)));
+    background.spawn(warn_early(Arc::clone(gateway)));
+    background.spawn(peering::keep(Arc::clone(gateway), folder.scope()));
+    background.spawn(files::keep_swept(Arc::clone(gateway)));
+}
+
 /// Where this machine's own programs come in if what calls from here must say for whom: they speak for themselves.
 async fn own_listener(proxies: &Proxies, local: SocketAddr) -> Result<Option<TcpListener>, ServeError> {
     let here = loopback(local).ip();
     if !proxies.speaks_proxy(here) {
         return Ok(None);
     }
-    let address = SocketAddr::new(here, 0);
-    let opened = TcpListener::bind(address).await;
-    opened.map(Some).map_err(|source| ServeError::Listen { address, source })
+    Ok(Some(open_port(SocketAddr::new(here, 0)).await?.0))
 }
 
 fn address_of(listener: &TcpListener) -> Option<SocketAddr> {
@@ -240,7 +266,7 @@ async fn keep_certificate(gateway: Arc<Gateway>, certificate: Arc<EndpointCertif
         match certificate.renew(&gateway) {
             Ok(()) => tracing::info!("renewed the gateway's certificate"),
             Err(why) => {
-                tracing::error!(%why, "will try again in a minute");
+                tracing::error!(why = describe(&why), "will try again in a minute");
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         }
@@ -277,7 +303,7 @@ async fn warn_early(gateway: Arc<Gateway>) {
             Err(_) => {
                 let why = gateway.why_no_mandate(now);
                 tracing::error!(
-                    why,
+                    %why,
                     "the gateway cannot issue: set its clock, or an operator renews the mandate: freehold refresh"
                 );
             }

@@ -21,7 +21,7 @@ use org::ledger::frontier::Tip;
 use org::refusal::Refusal;
 use wire::connect::reply::BadReply;
 use wire::connect::{AlertKind, Anchor, Believed, CallError, GatewayAddress};
-use wire::exchange::{ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE, News};
+use wire::exchange::{Delta, ExchangeAnswer, ExchangeRequest, Have, LONGEST_EXCHANGE};
 use wire::known::BadKnowledge;
 use wire::permit::Ask;
 
@@ -234,7 +234,7 @@ async fn take(
     gateway: &Arc<Gateway>,
     line: &mut Believed,
     peer: &NodeName,
-    news: News,
+    news: Delta,
     told: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<bool, ExchangeError> {
     let org = gateway.about.org_id;

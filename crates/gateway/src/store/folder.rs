@@ -73,7 +73,7 @@ pub struct GatewayKeys {
 
 /// What lies there to issue with in one domain.
 #[derive(Debug)]
-pub struct Issuing {
+pub struct IssuerFiles {
     pub keys: Vec<P256Key>,
     pub certificates: Vec<CertificateDer<'static>>,
 }
@@ -236,7 +236,7 @@ impl GatewayFolder {
 
     /// The issuing keys of one domain that are here, the one in use first, and every certificate of one that was handed
     /// over as a file.
-    pub fn issuing(&self, domain: Domain) -> Result<Issuing, ScopeError> {
+    pub fn issuing(&self, domain: Domain) -> Result<IssuerFiles, ScopeError> {
         let mut keys = vec![read_key(&self.issuer_path(domain, KEY))?];
         let spare = self.issuer_path(domain, SPARE);
         if spare.exists() {
@@ -247,7 +247,7 @@ impl GatewayFolder {
         if more.exists() {
             all.extend(certificates(&more)?);
         }
-        Ok(Issuing { keys, certificates: all })
+        Ok(IssuerFiles { keys, certificates: all })
     }
 
     /// Takes certificates of the keys in use, that under the root in use first. What was here and is still good stays beside

@@ -17,7 +17,7 @@ use org::state::State;
 use pki_types::CertificateDer;
 use wire::tls::Judgment;
 
-use crate::store::folder::{GatewayFolder, Issuing as Held};
+use crate::store::folder::{GatewayFolder, IssuerFiles};
 use crate::write::tips::Tips;
 
 /// Whoever checks a chain looks at a dozen certificates: a leaf, and an issuing certificate with its root for so many.
@@ -181,7 +181,7 @@ pub struct Issuing<D: InDomain> {
 impl<D: InDomain> Issuing<D> {
     /// The key that the mandate names, if it lies here; else the one that was in use.
     fn choose(state: &State, folder: &GatewayFolder, wanted: Option<KeyId>) -> Result<Self, ScopeError> {
-        let Held { keys, certificates } = folder.issuing(D::DOMAIN)?;
+        let IssuerFiles { keys, certificates } = folder.issuing(D::DOMAIN)?;
         let damaged = |why: Unsound| {
             let path = folder.path(&format!("{}-issuer.pem", D::DOMAIN.word()));
             ScopeError::Damaged { path, why }
@@ -339,7 +339,7 @@ impl Issuers {
 pub struct Keys {
     /// In use now, and what is shown along.
     pub issuers: Arc<arc_swap::ArcSwap<Issuers>>,
-    /// Held while key files are drawn or moved.
+    /// Issuing while key files are drawn or moved.
     pub(crate) drawing: std::sync::Mutex<()>,
 }
 

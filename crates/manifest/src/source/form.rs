@@ -126,14 +126,7 @@ impl Form {
             Self::Role if text == ROLE_NODE => Ok(()),
             Self::Role => Self::Name.check(text),
             Self::Machine => machine(text).map(drop),
-            Self::Glob => match text.parse::<NameGlob>() {
-                Err(why) => Err(Wrong { message: why.to_string(), hint: None }),
-                Ok(glob) if glob.shared_name(&glob).is_none() => Err(Wrong {
-                    message: format!("no name fits `{text}`"),
-                    hint: Some("names begin and end with a letter or digit".to_owned()),
-                }),
-                Ok(_) => Ok(()),
-            },
+            Self::Glob => fits_a_name(text),
             Self::HostGlob => match text.parse::<HostGlob>() {
                 Ok(_) if !text.contains('.') => Err(Wrong {
                     hint: Some("a full host name has dots; patterns of bare names stand under `names`".to_owned()),
@@ -192,6 +185,18 @@ pub(crate) fn machine(text: &str) -> Result<NodeName, Wrong> {
         text.parse()
     };
     name.map_err(|why| name_wrong(text, &why))
+}
+
+/// A pattern that no name has would match nothing, without a word.
+fn fits_a_name(text: &str) -> Result<(), Wrong> {
+    match text.parse::<NameGlob>() {
+        Err(why) => Err(Wrong { message: why.to_string(), hint: None }),
+        Ok(glob) if glob.shared_name(&glob).is_none() => Err(Wrong {
+            message: format!("no name fits `{text}`"),
+            hint: Some("names begin and end with a letter or digit".to_owned()),
+        }),
+        Ok(_) => Ok(()),
+    }
 }
 
 fn name_wrong(text: &str, why: &BadName) -> Wrong {

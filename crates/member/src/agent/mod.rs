@@ -346,6 +346,12 @@ impl Agent {
         self.line = (!due).then_some(line);
         let good = seat.svid()?.as_ref().map(life);
         self.schedule.note(Event::SvidRead { good, renewed: due }, now);
+        self.show_standing()?;
+        Ok((known, apart))
+    }
+
+    /// As it is on disk now.
+    fn show_standing(&self) -> Result<(), AskError> {
         let fresh = NodeStatus::from_disk(&self.scope)?;
         self.options.tally.has_svid(fresh.svid_expires_at, self.schedule.renew_at());
         self.tell(|status| {
@@ -353,7 +359,7 @@ impl Agent {
             status.state = fresh.state;
             status.trust = fresh.trust;
         });
-        Ok((known, apart))
+        Ok(())
     }
 
     /// How long a gateway may keep this node waiting.

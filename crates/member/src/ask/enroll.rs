@@ -11,7 +11,7 @@ use ground::{clock, random};
 use identity::bundle::{Bundle, Roots};
 use identity::envelope::Envelope;
 use identity::id::Digest;
-use identity::key::{P256Key, Sign as _};
+use identity::key::{P256Key, PublicKey, Sign as _};
 use identity::principal::{NodeName, Principal};
 use identity::text::Bytes;
 use identity::time::Seconds;
@@ -248,28 +248,10 @@ async fn try_join_at(
         return Err(BadAnswer::OtherName.into());
     }
     let known = not_behind(scope, known)?;
-    if matches!(code.ticket, Ticket::Machine { .. }) {
-        scope.take_requested()?;
-    }
-    scope.make_keys()?;
-    if let Some(key) = shown.old_key {
-        scope.keep_old_key(key)?;
-    }
-    let old_key = wish.replaces.is_some().then(|| scope.old_key()).transpose()?;
+    let old_key = settle_keys(scope, shown, wish)?;
     let shown = Shown { old_key: old_key.as_ref(), ..shown };
-    scope.save_wish(wish)?;
     let node_key = scope.node_key()?;
-    let claim = Claim {
-        authority: code.ticket.authority(),
-        node_key: node_key.public(),
-        seal_key: scope.seal_key()?,
-        name: wish.name.clone(),
-        labels: wish.labels.clone(),
-        roles: wish.roles.clone(),
-        host: wish.host.clone(),
-        replaces: wish.replaces,
-        until: None,
-    };
+    let claim = claim(scope, code, wish, node_key.public())?;
     let principal = Principal::node(&known.founding.record.name, &wish.name);
     let asking =
         Asking { known: &known, principal: &principal, node: &wish.name, node_key: &node_key, dns: &BTreeSet::new() };
@@ -294,6 +276,44 @@ async fn try_join_at(
     scope.save_admission(&issued.admission)?;
     scope.save_tip(&issued.tip, &known)?;
     scope.seat(&principal).install(&pending, &chain)?;
+    if known.head.head.mandates.len() > 1 {
+        // It knows this machine; the others hear of it a moment later.
+        let first = known.head.head.first_gateway().cloned();
+        scope.save_last_good(&LastGood { schema: 1, address: gateway.address().clone(), first })?;
+    }
+    Ok(save_node(scope, code, wish, &known)?)
+}
+
+/// They are on disk, and what is wished, before anybody hears of them. Gives back the old key, if there is one to show.
+fn settle_keys(scope: &Scope, shown: Shown<'_>, wish: &Wish) -> Result<Option<P256Key>, AskError> {
+    if matches!(shown.code.ticket, Ticket::Machine { .. }) {
+        scope.take_requested()?;
+    }
+    scope.make_keys()?;
+    if let Some(key) = shown.old_key {
+        scope.keep_old_key(key)?;
+    }
+    let old_key = wish.replaces.is_some().then(|| scope.old_key()).transpose()?;
+    scope.save_wish(wish)?;
+    Ok(old_key)
+}
+
+fn claim(scope: &Scope, code: &InviteCode, wish: &Wish, node_key: PublicKey) -> Result<Claim, AskError> {
+    Ok(Claim {
+        authority: code.ticket.authority(),
+        node_key,
+        seal_key: scope.seal_key()?,
+        name: wish.name.clone(),
+        labels: wish.labels.clone(),
+        roles: wish.roles.clone(),
+        host: wish.host.clone(),
+        replaces: wish.replaces,
+        until: None,
+    })
+}
+
+/// From then on nothing is wished any more.
+fn save_node(scope: &Scope, code: &InviteCode, wish: &Wish, known: &Known) -> Result<NodeFile, AskError> {
     let node = NodeFile {
         schema: 1,
         org: known.founding.record.name.clone(),
@@ -304,11 +324,6 @@ async fn try_join_at(
         joined: false,
         trust: wish.trust.clone(),
     };
-    if known.head.head.mandates.len() > 1 {
-        // It knows this machine; the others hear of it a moment later.
-        let first = known.head.head.first_gateway().cloned();
-        scope.save_last_good(&LastGood { schema: 1, address: gateway.address().clone(), first })?;
-    }
     scope.save_node(&node)?;
     let _ = std::fs::remove_file(scope.path("wish.json"));
     scope.forget_old_key()?;

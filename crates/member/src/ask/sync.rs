@@ -147,7 +147,7 @@ pub(crate) async fn sync(
         wait: wants.wait,
         report: wants.report,
     };
-    let answer: SyncAnswer = gateway.ask_patiently(Ask::Sync, &question, question.wait).await?;
+    let mut answer: SyncAnswer = gateway.ask_patiently(Ask::Sync, &question, question.wait).await?;
     let beside = answer.rivals.as_deref();
     let told = ToldAuthority {
         signers: &answer.signers,
@@ -172,19 +172,42 @@ pub(crate) async fn sync(
         None => wants.suspended,
     };
     gateway.check(&known)?;
-    let own_key = scope.node_key()?.public().digest();
+    let own = Own { name, key: scope.node_key()?.public().digest() };
+    let listed = listed(scope, &known, own, &question, &mut answer);
+    // Whoever stands still may be told how a head lists it that it does not take: that is no lie.
+    let stands_still = known.frozen(known.now(clock::now())).is_some();
+    let listed = listed.filter(|listed| listed.is_ok() || !stands_still);
+    let consent = answer.consent.and_then(|consent| open_consent(&known, &consent, own.key));
+    Ok(Heard { known, apart, listed, consent, rivals, suspended })
+}
+
+/// This node, as a map has it.
+#[derive(Debug, Clone, Copy)]
+struct Own<'a> {
+    name: &'a NodeName,
+    /// Digest of its node key.
+    key: Digest,
+}
+
+fn listed(
+    scope: &Scope,
+    known: &Known,
+    own: Own<'_>,
+    question: &SyncRequest,
+    answer: &mut SyncAnswer,
+) -> Option<Result<Listed, AskError>> {
     let now = known.head.head.version;
-    let listed = match (&answer.listing, known.head.head.members) {
+    match (&answer.listing, known.head.head.members) {
         (Some(listing), Some(root)) => {
-            if listing.check(root, name, own_key).is_ok() {
-                tunnel::keep_place(scope, &known, Some(listing));
+            if listing.check(root, own.name, own.key).is_ok() {
+                tunnel::keep_place(scope, known, Some(listing));
             }
-            Some(check_listing(listing, root, name, own_key, &question.have, answer.manifest))
+            Some(check_listing(listing, root, own, &question.have, answer.manifest.take()))
         }
         (Some(_), None) => Some(Err(BadListing::NoMap.into())),
         // Nothing is published for anybody.
         (None, None) => {
-            tunnel::keep_place(scope, &known, None);
+            tunnel::keep_place(scope, known, None);
             Some(Ok(Listed::Nothing))
         }
         // One that was not to wait may be between two heads.
@@ -192,12 +215,7 @@ pub(crate) async fn sync(
             Some(Err(AskError::Withheld { head: now }))
         }
         (None, Some(_)) => None,
-    };
-    // Whoever stands still may be told how a head lists it that it does not take: that is no lie.
-    let stands_still = known.frozen(known.now(clock::now())).is_some();
-    let listed = listed.filter(|listed| listed.is_ok() || !stands_still);
-    let consent = answer.consent.and_then(|consent| open_consent(&known, &consent, own_key));
-    Ok(Heard { known, apart, listed, consent, rivals, suspended })
+    }
 }
 
 /// What was taken away, and the gateway does not know of: from there it reaches everybody.
@@ -214,12 +232,11 @@ async fn show_rivals(gateway: &mut Believed, known: &Known, told: &[Envelope]) {
 fn check_listing(
     listing: &Listing,
     root: Digest,
-    name: &NodeName,
-    own_key: Digest,
+    own: Own<'_>,
     have: &[Digest],
     sent: Option<Bytes>,
 ) -> Result<Listed, AskError> {
-    let digest = match listing.check(root, name, own_key)? {
+    let digest = match listing.check(root, own.name, own.key)? {
         Said::Manifest(digest) => digest,
         // It is to have nothing, and has nothing.
         Said::Nothing if have.is_empty() => return Ok(Listed::Nothing),

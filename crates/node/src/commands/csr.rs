@@ -14,7 +14,7 @@ use serde::Serialize;
 use terminal::failure::{During, Failure};
 use terminal::show::show;
 
-use crate::commands::roots::Common;
+use crate::commands::roots::ScopeOptions;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -40,7 +40,7 @@ struct Told {
 }
 
 impl Csr {
-    pub fn run(self, common: &Common) -> Result<(), Failure> {
+    pub fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not make a request";
         let uname = rustix::system::uname();
         let hostname = uname.nodename().to_string_lossy().into_owned();

@@ -8,7 +8,7 @@ use member::store::scope::Scope;
 use terminal::failure::Failure;
 use terminal::finding::{Finding, Mark, Patient, tell};
 
-use crate::commands::roots::{Common, name_of};
+use crate::commands::roots::{ScopeOptions, name_of};
 use crate::doctor::member::{examine, is_revoked};
 use crate::doctor::{examination, service};
 
@@ -27,7 +27,7 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    pub async fn run(&self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(&self, common: &ScopeOptions) -> Result<(), Failure> {
         let root = common.root();
         let scopes = match (common.is_inside(), common.wanted()) {
             (Some(scope), _) => Ok(vec![scope.clone()]),

@@ -20,7 +20,7 @@ use terminal::failure::{During, Exit, Failure};
 use terminal::show::show;
 use wire::http::metrics::port::{NoPort, Shown};
 
-use crate::commands::roots::Common;
+use crate::commands::roots::ScopeOptions;
 use crate::commands::run::stop_signal;
 use crate::serving::{self, serve_failure};
 
@@ -29,13 +29,13 @@ pub enum GatewayCommand {
     /// Make a gateway's keys here, and ask the operators for a mandate
     Request(Request),
     /// Take what the operators handed back
-    Install(Install),
+    Install(InstallGateway),
     /// Serve as a gateway: machines join and renew here
     Serve(Serve),
 }
 
 impl GatewayCommand {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         match self {
             Self::Request(request) => request.run(common),
             Self::Install(install) => install.run(common),
@@ -83,7 +83,7 @@ struct Requested {
 }
 
 impl Request {
-    fn run(self, common: &Common) -> Result<(), Failure> {
+    fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not ask for a mandate";
         let scope = common.scope(doing)?;
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
@@ -110,7 +110,7 @@ impl Request {
 #[command(after_help = "Examples:
   freehold-node gateway install vps.grant
   freehold-node gateway serve")]
-pub struct Install {
+pub struct InstallGateway {
     /// What `freehold gateway add` wrote
     grant: PathBuf,
 }
@@ -121,8 +121,8 @@ struct Installed {
     addresses: Vec<String>,
 }
 
-impl Install {
-    fn run(self, common: &Common) -> Result<(), Failure> {
+impl InstallGateway {
+    fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not install the grant";
         let scope = common.scope(doing)?;
         let bytes = file::read(&self.grant).during(doing)?;
@@ -175,7 +175,7 @@ const RENEW: &str =
     "is this machine's clock right? If its mandate has ended, an operator renews it: freehold gateway renew NAME";
 
 impl Serve {
-    async fn run(self, common: &Common) -> Result<(), Failure> {
+    async fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not serve";
         let scope = common.scope(doing)?;
         let folder = GatewayFolder::of_member(&scope);

@@ -29,7 +29,7 @@ use wire::known::carried::KnownOrg;
 use zeroize::Zeroizing;
 
 use crate::commands::bundle;
-use crate::commands::roots::{Common, name_of};
+use crate::commands::roots::{ScopeOptions, name_of};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -99,7 +99,7 @@ struct In {
 }
 
 impl Join {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not join";
         let old_key = self.old_key.as_deref().map(read_key).transpose().during(doing)?;
         let In { code, wish, name, org } = self.code(common, doing)?;
@@ -153,7 +153,7 @@ impl Join {
     }
 
     /// The code in hand; without one, that of a join that waits here, with what it wants to be.
-    fn code(&self, common: &Common, doing: &str) -> Result<In, Failure> {
+    fn code(&self, common: &ScopeOptions, doing: &str) -> Result<In, Failure> {
         if let Some(path) = &self.bundle {
             let Opened { bundle, org } = bundle::open(path, self.passphrase_file.as_deref(), doing)?;
             return Ok(In { code: bundle.code, wish: None, name: Some(bundle.name), org });
@@ -268,7 +268,7 @@ fn not_again(doing: &str, why: NotRejoined) -> Failure {
 }
 
 /// A person must say yes, and this run has waited as long as it should.
-fn still_waits(common: &Common, scope: &Scope, doing: &str) -> Failure {
+fn still_waits(common: &ScopeOptions, scope: &Scope, doing: &str) -> Failure {
     match scope.waiting() {
         Ok(Some((waiting, _))) => {
             show(common.json, &WaitingStatus::of(&waiting), || in_words(&waiting));
@@ -292,7 +292,7 @@ pub(crate) fn in_words(waiting: &Waiting) -> String {
 }
 
 /// Goes on with a join that waits, for the agent.
-pub(crate) async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> Result<(), Failure> {
+pub(crate) async fn go_on(common: &ScopeOptions, scope: &Scope, code: &InviteCode) -> Result<(), Failure> {
     let doing = format!("could not join `{}`", code.name);
     let folder = name_of(scope).parse().during(&doing)?;
     let _turn = rejoin::take_turn(&common.root(), &folder).await.map_err(|why| not_again(&doing, why))?;
@@ -312,7 +312,7 @@ pub(crate) async fn go_on(common: &Common, scope: &Scope, code: &InviteCode) -> 
     enroll::join(scope, shown, &wish, None, tell).await.map(drop).map_err(|why| failed(&doing, why))
 }
 
-fn told(common: &Common, scope: &Scope, tell: Option<&Path>, doing: &str) -> Result<(), Failure> {
+fn told(common: &ScopeOptions, scope: &Scope, tell: Option<&Path>, doing: &str) -> Result<(), Failure> {
     let status = NodeStatus::from_disk(scope).during(doing)?;
     if let Some(path) = tell {
         let name = format!("{}\n", name_of(scope));

@@ -13,7 +13,7 @@ use terminal::failure::{During, Failure};
 use terminal::show::show;
 use wire::connect::{CallError, GatewayAddress};
 
-use crate::commands::roots::{Common, name_of};
+use crate::commands::roots::{ScopeOptions, name_of};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -38,7 +38,7 @@ struct Left {
 }
 
 impl Leave {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not leave";
         let finished = finish(common).during(doing)?;
         let scope = match (common.scope(doing), finished) {
@@ -87,7 +87,7 @@ fn mandated<'a>(scope: &Scope, node: Option<&'a NodeFile>) -> Result<Option<&'a 
 }
 
 /// Wipes what an earlier run, which was cut off, had put aside; the last org of them.
-fn finish(common: &Common) -> Result<Option<String>, ScopeError> {
+fn finish(common: &ScopeOptions) -> Result<Option<String>, ScopeError> {
     let mut last = None;
     for scope in Scope::half_wiped(&common.root()) {
         let org = name_of(&scope);
@@ -99,7 +99,7 @@ fn finish(common: &Common) -> Result<Option<String>, ScopeError> {
     Ok(last)
 }
 
-fn told(common: &Common, org: &str, told_gateway: bool) {
+fn told(common: &ScopeOptions, org: &str, told_gateway: bool) {
     show(common.json, &Left { left: org.to_owned(), told_gateway }, || {
         let told = if told_gateway { "the gateway knows" } else { "the gateway was not told" };
         format!("left `{org}`: {told}; the keys are wiped")

@@ -17,7 +17,7 @@ const SYSTEM_ROOT: &str = "/var/lib/freehold";
 /// Options of every command, before or after its words.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
-pub struct Common {
+pub struct ScopeOptions {
     /// Folder of the node's scopes [default: /var/lib/freehold for root, else ~/.local/state/freehold]
     #[arg(long, global = true, value_name = "DIR", env = "FREEHOLD_ROOT")]
     pub root: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub struct Common {
     inside: Option<Scope>,
 }
 
-impl Common {
+impl ScopeOptions {
     /// For the node inside the gateway of the machine on which the org was founded.
     pub const fn inside(scope: Scope, json: bool) -> Self {
         Self { root: None, org: None, scope: None, wide: false, json, inside: Some(scope) }
@@ -231,13 +231,13 @@ mod tests {
     use super::*;
 
     /// Two scopes under one root.
-    fn two() -> (tempfile::TempDir, Common) {
+    fn two() -> (tempfile::TempDir, ScopeOptions) {
         let root = tempfile::tempdir().unwrap();
         for org in ["harbor", "quay"] {
             std::fs::create_dir(root.path().join(org)).unwrap();
             std::fs::write(root.path().join(org).join("node.key"), "").unwrap();
         }
-        let common = Common {
+        let common = ScopeOptions {
             root: Some(root.path().to_owned()),
             org: None,
             scope: None,
@@ -254,7 +254,7 @@ mod tests {
         let harbor = Scope { folder: root.path().join("harbor") };
         let at = root.path().display();
         assert_eq!(common.start(&harbor), format!("start it: freehold-node run --org harbor --root {at}"));
-        let named = Common { scope: Some("harbor".parse().unwrap()), ..common.clone() };
+        let named = ScopeOptions { scope: Some("harbor".parse().unwrap()), ..common.clone() };
         assert_eq!(named.agent(&harbor), format!("freehold-node run --as harbor --root {at}"));
         std::fs::remove_dir_all(root.path().join("quay")).unwrap();
         assert_eq!(common.agent(&harbor), format!("freehold-node run --root {at}"));
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_name_that_was_not_joined_is_told_beside_those_that_were() {
         let (_root, common) = two();
-        let wanted = Common { org: Some("harbour".parse().unwrap()), ..common };
+        let wanted = ScopeOptions { org: Some("harbour".parse().unwrap()), ..common };
         let told = format!("{:?}", wanted.scope("could not look").unwrap_err());
         assert!(told.contains("no org `harbour` was joined") && told.contains("joined were harbor, quay"), "{told}");
         assert!(told.contains("say which: --org harbor"), "{told}");

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use wire::http::metrics::port::{self, NoPort, Shown};
 
 use crate::commands::join::go_on;
-use crate::commands::roots::Common;
+use crate::commands::roots::ScopeOptions;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -54,7 +54,7 @@ impl Metrics {
 }
 
 impl Run {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "the agent stopped";
         let scope = common.scope("could not run the agent")?;
         let mut stop = stop_signal().during(doing)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use terminal::failure::{During, Failure};
 use terminal::show::show;
 
-use crate::commands::roots::{Common, name_of};
+use crate::commands::roots::{ScopeOptions, name_of};
 use crate::service::{self, ServiceError, Standing, Unit};
 
 #[derive(Debug, Subcommand)]
@@ -62,7 +62,7 @@ struct Removed {
 }
 
 impl Service {
-    pub fn run(self, common: &Common) -> Result<(), Failure> {
+    pub fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         match self {
             Self::Install(install) => install.run(common),
             Self::Remove => remove(common),
@@ -72,7 +72,7 @@ impl Service {
 }
 
 impl Install {
-    fn run(self, common: &Common) -> Result<(), Failure> {
+    fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not install the service";
         let scope = common.scope(doing)?;
         let name = name_of(&scope);
@@ -111,7 +111,7 @@ fn unit_of(scope: &Scope) -> Result<Unit, ServiceError> {
     Unit::new(&program, &root, &name_of(scope))
 }
 
-fn remove(common: &Common) -> Result<(), Failure> {
+fn remove(common: &ScopeOptions) -> Result<(), Failure> {
     let doing = "could not remove the service";
     let name = named(common, doing)?;
     let removed = service::remove(&name).map_err(|why| failure(doing, &why, &name))?;
@@ -122,7 +122,7 @@ fn remove(common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-fn status(common: &Common) -> Result<(), Failure> {
+fn status(common: &ScopeOptions) -> Result<(), Failure> {
     let doing = "could not tell how the service stands";
     let name = named(common, doing)?;
     let standing = standing(doing, &name)?;
@@ -140,7 +140,7 @@ fn status(common: &Common) -> Result<(), Failure> {
 }
 
 /// The scope by its name, also one that was left meanwhile.
-fn named(common: &Common, doing: &str) -> Result<String, Failure> {
+fn named(common: &ScopeOptions, doing: &str) -> Result<String, Failure> {
     if let Some(name) = common.wanted() {
         return Ok(name.to_string());
     }

@@ -11,7 +11,7 @@ use terminal::failure::{During, Failure};
 use terminal::show::show;
 
 use crate::commands::join::in_words as told;
-use crate::commands::roots::{Common, unjoined};
+use crate::commands::roots::{ScopeOptions, unjoined};
 use crate::commands::tunnel::streams;
 use crate::program::Program;
 
@@ -31,7 +31,7 @@ struct Told {
 pub struct Status {}
 
 impl Status {
-    pub fn run(&self, common: &Common) -> Result<(), Failure> {
+    pub fn run(&self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not tell the status";
         let scope = common.scope(doing)?;
         if scope.node().during(doing)?.is_none()

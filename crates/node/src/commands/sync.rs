@@ -22,7 +22,7 @@ use terminal::show::show;
 use tokio::sync::watch;
 
 use crate::commands::countdown::Countdown;
-use crate::commands::roots::Common;
+use crate::commands::roots::ScopeOptions;
 use crate::commands::run::stop_signal;
 use crate::commands::status::short;
 use crate::program::Program;
@@ -108,7 +108,7 @@ async fn find_agent(scope: &Scope) -> Result<Option<Remote>, Failure> {
 }
 
 impl Sync {
-    pub async fn run(mut self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(mut self, common: &ScopeOptions) -> Result<(), Failure> {
         let scope = common.scope(DOING)?;
         let typed = Typed { program: common.program(&scope), agent: common.agent(&scope) };
         let program = typed.program;
@@ -139,7 +139,7 @@ impl Sync {
     }
 
     /// Nobody has hold of the scope, so it is looked at from outside.
-    async fn weigh(&self, common: &Common, scope: &Scope) -> Result<(), Failure> {
+    async fn weigh(&self, common: &ScopeOptions, scope: &Scope) -> Result<(), Failure> {
         let lock = scope.lock().during(DOING)?;
         let _lock = lock.ok_or_else(|| ended(&AgentError::AlreadyRunning, common.program(scope)))?;
         let preview = weigh(scope, self.from.as_ref(), self.errand().urge()).await.during(DOING)?;
@@ -147,7 +147,7 @@ impl Sync {
         Ok(())
     }
 
-    async fn ask(&self, common: &Common, typed: &Typed, hand: &Hand) -> Result<(), Failure> {
+    async fn ask(&self, common: &ScopeOptions, typed: &Typed, hand: &Hand) -> Result<(), Failure> {
         let answer = hand.send(self.errand()).await.ok_or_else(|| gone(typed))?;
         if let Some(preview) = &answer.preview {
             tell_preview(common, preview);
@@ -242,7 +242,7 @@ fn roots_gone_back(status: &NodeStatus) -> Option<(&'static str, &Refused)> {
     domains.into_iter().find_map(|(domain, told)| Some((domain, told.refused.as_ref()?)))
 }
 
-fn finish(common: &Common, program: Program, status: NodeStatus) -> Result<(), Failure> {
+fn finish(common: &ScopeOptions, program: Program, status: NodeStatus) -> Result<(), Failure> {
     let hint = format!("try it again: {}, with more time: --commit-timeout 20m", program.command("sync --now"));
     let roots = roots_gone_back(&status).map(|(domain, refused)| {
         let doing = format!("went back from new `{domain}` roots at {}", refused.at);
@@ -284,7 +284,7 @@ fn in_words(synced: &Synced) -> String {
     [is].into_iter().chain(synced.problem.iter().map(|why| format!("problem: {why}"))).collect::<Vec<_>>().join("\n")
 }
 
-fn tell_preview(common: &Common, preview: &Preview) {
+fn tell_preview(common: &ScopeOptions, preview: &Preview) {
     show(common.json, preview, || {
         let manifest = preview.manifest.map(short).unwrap_or_default();
         let would = match (preview.outcome, &preview.trial) {

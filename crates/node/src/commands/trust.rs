@@ -19,7 +19,7 @@ use terminal::show::show;
 use wire::known::Known;
 
 use crate::commands::join::wanted_paths;
-use crate::commands::roots::{Common, unjoined};
+use crate::commands::roots::{ScopeOptions, unjoined};
 use crate::program::Program;
 
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ struct All {
 }
 
 impl Trust {
-    pub fn run(self, common: &Common) -> Result<(), Failure> {
+    pub fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         match self.command {
             None => look(common),
             Some(TrustCommand::Paths(paths)) => paths.run(common),
@@ -101,7 +101,7 @@ fn member(scope: &Scope, doing: &str, program: Program) -> Result<(NodeFile, Kno
     }
 }
 
-fn look(common: &Common) -> Result<(), Failure> {
+fn look(common: &ScopeOptions) -> Result<(), Failure> {
     let doing = "could not tell which roots are trusted";
     let scope = common.scope(doing)?;
     let (node, known) = member(&scope, doing, common.program(&scope))?;
@@ -171,7 +171,7 @@ fn short(fingerprint: Fingerprint) -> String {
 }
 
 impl Paths {
-    fn run(self, common: &Common) -> Result<(), Failure> {
+    fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not say where the roots are read";
         let scope = common.scope(doing)?;
         let (mut node, known) = member(&scope, doing, common.program(&scope))?;

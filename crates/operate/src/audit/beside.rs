@@ -36,7 +36,7 @@ pub struct RivalView {
 
 /// A machine that followed a head which the one in force does not reach, and then a higher one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LeftView {
+pub struct LeftHeadView {
     pub node: NodeName,
     pub version: u64,
     pub digest: Digest,
@@ -56,7 +56,7 @@ impl RivalView {
     }
 }
 
-impl LeftView {
+impl LeftHeadView {
     pub(super) fn in_words(&self) -> String {
         let Self { node, version, digest } = self;
         format!("`{node}` followed head {version} ({digest}) before, which the head in force does not reach")
@@ -105,11 +105,11 @@ pub(super) fn rivals(state: &State, nodes: &[NodeView]) -> Vec<RivalView> {
 }
 
 /// By the machines' own signed word; whether the head in force reaches what they left is for the fold to say.
-pub(super) fn left(state: Option<&State>, nodes: &[&NodeView], reports: &Reports) -> Vec<LeftView> {
+pub(super) fn left(state: Option<&State>, nodes: &[&NodeView], reports: &Reports) -> Vec<LeftHeadView> {
     let reached = |digest: &Digest| state.is_some_and(|state| state.judged.ground.reached.contains(digest));
     let left = |node: &&NodeView| {
         let left = reports.get(&node.node_key.digest())?.report.left?;
-        let view = LeftView { node: node.name.clone(), version: left.version, digest: left.digest };
+        let view = LeftHeadView { node: node.name.clone(), version: left.version, digest: left.digest };
         (!reached(&left.digest)).then_some(view)
     };
     nodes.iter().filter_map(left).collect()

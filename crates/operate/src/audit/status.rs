@@ -16,7 +16,7 @@ use org::state::head::AHEAD;
 use serde::Serialize;
 use wire::known::freeze::Freeze;
 
-use crate::audit::beside::{self, LeftView, RivalView, WaitsView};
+use crate::audit::beside::{self, LeftHeadView, RivalView, WaitsView};
 use crate::gateway::answering;
 use crate::node::{self, waiting};
 use crate::session::reports::{Reports, reports_known};
@@ -48,7 +48,7 @@ pub struct OrgStatus {
     /// Heads beside the one in force, and what they take away.
     pub rivals: Vec<RivalView>,
     /// Heads that machines followed, and the one in force does not reach.
-    pub heads_left: Vec<LeftView>,
+    pub heads_left: Vec<LeftHeadView>,
     pub alarms: Vec<String>,
     /// The one that ends first comes first.
     pub survival: Vec<Lasting>,
@@ -129,6 +129,7 @@ impl Lasting {
     }
 }
 
+/// How many machines stand how.
 fn by_state(nodes: &[NodeView], now: Timestamp) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for node in nodes {
@@ -167,7 +168,7 @@ pub async fn status(session: &mut Session, only: Option<&NodeName>, now: Timesta
         odd,
         beside::missing(session).await?,
         rivals.iter().map(|rival| rival.in_words(head.version)).collect(),
-        heads_left.iter().map(LeftView::in_words).collect(),
+        heads_left.iter().map(LeftHeadView::in_words).collect(),
         beside::left_behind(session, &nodes),
     ];
     let signers = session.signers();

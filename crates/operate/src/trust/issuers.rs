@@ -11,7 +11,7 @@ use identity::id::KeyId;
 use identity::principal::{NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::Timestamp;
-use org::gateway::Issuers;
+use org::gateway::IssuersNotice;
 use pki_types::CertificateDer;
 use wire::control::{Call, ControlAnswer};
 
@@ -20,7 +20,7 @@ use crate::trust::lifetimes::Certifier;
 use crate::trust::versions;
 
 /// What each gateway said last.
-pub type Told = BTreeMap<NodeName, Issuers>;
+pub type Told = BTreeMap<NodeName, IssuersNotice>;
 
 /// What gateways said of their issuing keys, and those that are done without.
 #[derive(Debug, Clone, Copy)]
@@ -44,9 +44,9 @@ pub(crate) async fn told(session: &mut Session) -> Result<Told> {
 }
 
 /// A gateway's word of itself, in the voice of its mandate.
-pub(super) fn open(session: &Session, envelope: &Envelope) -> Option<Issuers> {
+pub(super) fn open(session: &Session, envelope: &Envelope) -> Option<IssuersNotice> {
     session.head().mandates.iter().find_map(|mandate| {
-        let body: Issuers = envelope.open_signed_by(Some(session.known.org()), &[mandate.voice]).ok()?;
+        let body: IssuersNotice = envelope.open_signed_by(Some(session.known.org()), &[mandate.voice]).ok()?;
         (body.gateway == mandate.gateway).then_some(body)
     })
 }
@@ -172,7 +172,7 @@ pub(crate) const fn issuing_key(mandate: &Mandate, domain: Domain) -> KeyId {
 }
 
 /// The key that a mandate names, if its gateway tells of that one.
-fn mandated_key(mandate: &Mandate, issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
+fn mandated_key(mandate: &Mandate, issuers: &IssuersNotice, domain: Domain) -> Option<RequestedKey> {
     let told = certificate::key_in(&CertificateDer::from(issuers.certificate(domain).0.as_slice())).ok();
     told.filter(|key| key.id == issuing_key(mandate, domain))
 }

@@ -9,7 +9,7 @@ use identity::id::Digest;
 use identity::principal::NodeName;
 use identity::time::Timestamp;
 use identity::trust::{self, BadStep, TrustStep};
-use org::gateway::Issuers;
+use org::gateway::IssuersNotice;
 use wire::control::ControlAnswer;
 
 use crate::key::SignerKeys;
@@ -65,7 +65,7 @@ impl Spares {
 }
 
 /// The key that lies ready, which signed its own request.
-fn spare_key(issuers: &Issuers, domain: Domain) -> Option<RequestedKey> {
+fn spare_key(issuers: &IssuersNotice, domain: Domain) -> Option<RequestedKey> {
     let request = match domain {
         Domain::Identity => &issuers.spare_identity,
         Domain::Endpoint => &issuers.spare_endpoint,

@@ -15,7 +15,7 @@ use crate::invite::{Invite, InviteKind};
 use crate::ledger::chain::Chain;
 use crate::ledger::counts::counts_within;
 use crate::ledger::evidence::Evidence;
-use crate::ledger::fold::{Leaves, State, Why};
+use crate::ledger::fold::{Leaves, Projection, Why};
 use crate::ledger::ground::{Ground, taken_away};
 use crate::ledger::heads::HeadRecord;
 use crate::ledger::heads::KnownHead;
@@ -91,7 +91,7 @@ pub struct Intent<'a> {
 pub fn draft_on(
     replica: &Replica,
     ground: &Ground,
-    state: &State,
+    state: &Projection,
     now: Timestamp,
     intent: Intent<'_>,
     change: impl FnOnce(&mut Head),
@@ -116,7 +116,7 @@ pub fn draft_on(
 struct Drafter<'a> {
     replica: &'a Replica,
     ground: &'a Ground,
-    state: &'a State,
+    state: &'a Projection,
     top: &'a HeadRecord,
     rivals: Vec<&'a HeadRecord>,
     /// The heads that operators go round: the one in force, and rivals that the followed one does not reach.
@@ -309,7 +309,7 @@ impl Drafter<'_> {
 
     /// What is so once this head closes and revokes, if that may end a contest for a name: the record passes all who wait, and
     /// whom nobody contests any more would wait for ever.
-    fn uncontested(&self, head: &Head) -> Option<State> {
+    fn uncontested(&self, head: &Head) -> Option<Projection> {
         let changes = head.revocations != self.ground.revoked || head.mandates != self.top.head.mandates;
         let contested = self.state.waiting.values().any(|waiting| waiting.why == Why::Contested);
         let above = || {

@@ -16,7 +16,7 @@ use identity::signers::SignersRef;
 use crate::ledger::chain::{Act, Chain, Entries, Written};
 use crate::ledger::evidence::{BadEvidence, Evidence, Papers};
 use crate::ledger::ground::Ground;
-use crate::ledger::judge::{Fact, Facts, Link, MapPlace, Member, NotMember, Shown, Unseen, judge};
+use crate::ledger::judge::{Fact, Facts, Link, MapPlace, Membership, NotMember, Shown, Unseen, judge};
 
 /// Leaves of nodes, by name.
 pub type Leaves = BTreeMap<NodeName, NodeLeaf>;
@@ -41,8 +41,9 @@ pub(crate) struct Holdings<'a> {
     pub denied: &'a BTreeSet<Digest>,
 }
 
+/// What the entries add up to under one ground: the replica's read model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub struct Projection {
     pub signers: SignersRef,
     pub head: Option<Digest>,
     pub members: BTreeMap<NodeName, Admitted>,
@@ -69,7 +70,7 @@ pub struct State {
 pub struct Admitted {
     pub key: Digest,
     pub admission: Digest,
-    pub member: Member,
+    pub member: Membership,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,8 +119,8 @@ struct Claimed<'a> {
     recorded: bool,
 }
 
-pub(crate) fn fold(ground: &Ground, holdings: Holdings<'_>) -> State {
-    let mut state = State {
+pub(crate) fn fold(ground: &Ground, holdings: Holdings<'_>) -> Projection {
+    let mut state = Projection {
         signers: ground.set.as_ref(),
         head: ground.head.as_ref().map(|record| record.digest),
         members: BTreeMap::new(),
@@ -176,7 +177,7 @@ const fn joined(written: &Written) -> Option<Digest> {
 }
 
 /// Whom the operators' map lists.
-fn list(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>) {
+fn list(state: &mut Projection, ground: &Ground, leaves: &Leaves, known: &Known<'_>) {
     let Some(by) = state.head else { return };
     for leaf in leaves.values() {
         let place = MapPlace::Leaf { leaf, by };
@@ -189,8 +190,8 @@ fn list(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>) 
 }
 
 /// Whom gateways let in since.
-fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>, claimed: &[Claimed<'_>]) {
-    let mut counting: Vec<(&Claimed<'_>, &Evidence, Member)> = Vec::new();
+fn admit(state: &mut Projection, ground: &Ground, leaves: &Leaves, known: &Known<'_>, claimed: &[Claimed<'_>]) {
+    let mut counting: Vec<(&Claimed<'_>, &Evidence, Membership)> = Vec::new();
     for it in claimed {
         let verdict = match it.evidence() {
             Err(why) => Err(Why::Unreadable(why.clone())),
@@ -201,7 +202,7 @@ fn admit(state: &mut State, ground: &Ground, leaves: &Leaves, known: &Known<'_>,
             Ok(evidence) => considered(ground, leaves, known, evidence).map(|member| (evidence, member)),
         };
         match verdict {
-            Ok((_, Member::Listed)) => {}
+            Ok((_, Membership::Listed)) => {}
             Ok((evidence, member)) => counting.push((it, evidence, member)),
             Err(why) => drop(state.waiting.insert(it.written.digest, it.waits(why))),
         }
@@ -235,7 +236,7 @@ pub(crate) fn considered(
     leaves: &Leaves,
     facts: &dyn Facts,
     evidence: &Evidence,
-) -> Result<Member, Why> {
+) -> Result<Membership, Why> {
     let name = &evidence.claim.name;
     let place = place_of(name, leaves, ground);
     // A machine that is listed may have asked twice: the leaf names the admission that counts.
@@ -266,7 +267,7 @@ fn place_of<'l>(name: &NodeName, leaves: &'l Leaves, ground: &Ground) -> MapPlac
 
 /// Who would be let in under a listed name, by a claim that the listed key co-signed. If several would, an operator decides.
 fn handed(
-    state: &State,
+    state: &Projection,
     ground: &Ground,
     leaves: &Leaves,
     known: &Known<'_>,
@@ -282,7 +283,7 @@ fn handed(
         }
         let shown = Shown { name, key, place: MapPlace::NoLeaf { by }, evidence: Some(evidence) };
         match judge(shown, ground, known) {
-            Ok(member @ Member::Invited { .. }) if !misses_uses(&member) => {
+            Ok(member @ Membership::Invited { .. }) if !misses_uses(&member) => {
                 let admitted = Admitted { key, admission: it.written.digest, member };
                 heirs.entry(name.clone()).or_default().insert(key, admitted);
             }
@@ -296,8 +297,8 @@ fn handed(
     heirs.into_iter().filter_map(alone).collect()
 }
 
-fn misses_uses(member: &Member) -> bool {
-    matches!(member, Member::Invited { unseen, .. } if unseen.contains(&Unseen::Uses))
+fn misses_uses(member: &Membership) -> bool {
+    matches!(member, Membership::Invited { unseen, .. } if unseen.contains(&Unseen::Uses))
 }
 
 impl Claimed<'_> {

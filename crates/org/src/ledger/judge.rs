@@ -86,14 +86,14 @@ pub(crate) enum Link {
 
 /// Built only by `judge`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Member {
+pub enum Membership {
     /// The operators' map says so.
     Listed,
     /// By an invite, or the signers' word, until the next head.
     Invited { meant: bool, unseen: BTreeSet<Unseen> },
 }
 
-impl Member {
+impl Membership {
     /// Has it what the operators say of its name, or of a class of such names? If not, it has what any node has.
     pub const fn is_meant(&self) -> bool {
         match self {
@@ -178,7 +178,7 @@ impl NotMember {
     }
 }
 
-pub(crate) fn judge(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<Member, NotMember> {
+pub(crate) fn judge(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<Membership, NotMember> {
     let head = ground.head.as_ref().ok_or(NotMember::NoHead)?;
     if ground.revoked.node_keys.contains(&shown.key) {
         return Err(NotMember::Revoked);
@@ -227,7 +227,7 @@ fn listed(
     newest: bool,
     ground: &Ground,
     facts: &dyn Facts,
-) -> Result<Member, NotMember> {
+) -> Result<Membership, NotMember> {
     if shown.evidence.is_some_and(|evidence| evidence.digest != leaf.admission) {
         return Err(NotMember::OtherAdmission);
     }
@@ -235,7 +235,7 @@ fn listed(
     if !newest {
         check_pin(shown, ground, facts)?;
     }
-    Ok(Member::Listed)
+    Ok(Membership::Listed)
 }
 
 fn check_pin(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<(), NotMember> {
@@ -248,7 +248,7 @@ fn check_pin(shown: Shown<'_>, ground: &Ground, facts: &dyn Facts) -> Result<(),
 }
 
 /// Beyond the record: everything by the head in force.
-fn invited(shown: Shown<'_>, head: &Head, ground: &Ground, facts: &dyn Facts) -> Result<Member, NotMember> {
+fn invited(shown: Shown<'_>, head: &Head, ground: &Ground, facts: &dyn Facts) -> Result<Membership, NotMember> {
     let evidence = shown.evidence.ok_or(NotMember::NoAdmission)?;
     if evidence.claim.name != *shown.name || evidence.key() != shown.key {
         return Err(NotMember::OtherEvidence);
@@ -288,7 +288,7 @@ fn invited(shown: Shown<'_>, head: &Head, ground: &Ground, facts: &dyn Facts) ->
         }
     };
     check_pin(shown, ground, facts)?;
-    Ok(Member::Invited { meant, unseen })
+    Ok(Membership::Invited { meant, unseen })
 }
 
 fn check_approved(

@@ -18,10 +18,10 @@ use crate::invite::approve::Decision;
 use crate::ledger::chain::{Entries, Written};
 use crate::ledger::counts::says_no;
 use crate::ledger::entry::{Action, Entry, SignedEntry};
-use crate::ledger::fold::{Holdings, Leaves, State, fold};
+use crate::ledger::fold::{Holdings, Leaves, Projection, fold};
 use crate::ledger::ground::{Ground, ground, ground_at, wanting};
 use crate::ledger::heads::Heads;
-use crate::ledger::judge::Member;
+use crate::ledger::judge::Membership;
 use crate::ledger::signers::{Basis, Frozen, InForce, Signers, Stance, signers, signers_if};
 use crate::ledger::step::{Sets, Sights, SignerStep};
 
@@ -353,7 +353,7 @@ impl Replica {
     }
 
     #[expect(clippy::result_large_err, reason = "a freeze is rare, and whoever meets it wants all of it")]
-    pub fn state(&self, now: Timestamp) -> Result<State, Frozen> {
+    pub fn state(&self, now: Timestamp) -> Result<Projection, Frozen> {
         Ok(self.fold(&self.ground(now)?))
     }
 
@@ -365,7 +365,7 @@ impl Replica {
         let set = path.last().and_then(|step| self.steps.get(step)).map_or(&self.basis.first, |step| &step.to);
         let before = InForce::alone(set.clone(), None);
         let before = self.fold(&ground_at(self.org, &before, in_force.stands_in, &self.heads, &self.sets()));
-        let unlisted = before.members.into_iter().filter(|(_, it)| it.member != Member::Listed);
+        let unlisted = before.members.into_iter().filter(|(_, it)| it.member != Membership::Listed);
         unlisted.map(|(name, it)| (name, it.admission)).collect()
     }
 
@@ -396,7 +396,7 @@ impl Replica {
         decisions.filter_map(|object| says_no(object, ground)).collect()
     }
 
-    pub fn fold(&self, ground: &Ground) -> State {
+    pub fn fold(&self, ground: &Ground) -> Projection {
         let denied = self.denied(ground);
         let leaves = ground.head().and_then(|head| head.members).and_then(|root| self.maps.get(&root));
         fold(ground, Holdings { leaves, chains: &self.chains, objects: &self.objects, denied: &denied })

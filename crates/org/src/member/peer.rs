@@ -18,7 +18,7 @@ use crate::ledger::counts::NotCounted;
 use crate::ledger::entry::SignedEntry;
 use crate::ledger::evidence::{BadEvidence, Evidence};
 use crate::ledger::ground::Ground;
-use crate::ledger::judge::{Fact, Facts, MapPlace, Member, NotMember, Shown, judge};
+use crate::ledger::judge::{Fact, Facts, MapPlace, Membership, NotMember, Shown, judge};
 
 /// What a machine shows of itself when it meets another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ pub struct Peer {
     by: Digest,
     evidence: Option<Evidence>,
     /// As it was judged when it was met.
-    member: Member,
+    member: Membership,
 }
 
 /// How its name stands in the map that it showed.
@@ -177,7 +177,7 @@ impl Peer {
     /// operators' map lists it, and their tool places nothing there.
     pub fn may_carry(&self) -> bool {
         let is_low = self.evidence.as_ref().is_some_and(|evidence| evidence.claim.is_low());
-        self.is_meant() && (self.member == Member::Listed || !is_low)
+        self.is_meant() && (self.member == Membership::Listed || !is_low)
     }
 
     pub const fn principal(&self) -> &Principal {
@@ -204,7 +204,7 @@ fn judged(
     by: Digest,
     evidence: Option<&Evidence>,
     context: PeerContext<'_>,
-) -> Result<Member, NotAPeer> {
+) -> Result<Membership, NotAPeer> {
     let place = match stands {
         Stands::Leaf(leaf) => MapPlace::Leaf { leaf, by },
         Stands::NoLeaf => MapPlace::NoLeaf { by },
@@ -214,8 +214,8 @@ fn judged(
     let member = judge(Shown { name: &is.node, key, place, evidence }, context.ground, &Met(context))?;
     let fresh = context.ground.head().is_some_and(|head| head.is_fresh(context.now));
     match &member {
-        Member::Invited { .. } if !fresh && (context.pinned)(&is.node) != Some(key) => Err(NotAPeer::Stale),
-        Member::Listed | Member::Invited { .. } => Ok(member),
+        Membership::Invited { .. } if !fresh && (context.pinned)(&is.node) != Some(key) => Err(NotAPeer::Stale),
+        Membership::Listed | Membership::Invited { .. } => Ok(member),
     }
 }
 

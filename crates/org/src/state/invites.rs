@@ -47,7 +47,7 @@ impl Invites {
     }
 
     /// As the fold has it: who spent what where, and which chains have ended.
-    pub(crate) fn count(&mut self, fold: &fold::State, revoked: &Revocations) {
+    pub(crate) fn count(&mut self, fold: &fold::Projection, revoked: &Revocations) {
         for record in self.records.values_mut() {
             record.spent.clear();
             record.spent_at.clear();

@@ -23,7 +23,7 @@ pub struct Judged {
     pub signers: Signers,
     /// If two signer sets claim one place: of the last that nobody contests.
     pub ground: Ground,
-    pub fold: fold::State,
+    pub fold: fold::Projection,
     /// Gateways' voices, of every head that counts.
     pub voices: BTreeMap<PublicKey, NodeName>,
     /// Claims to which a signer of the set in force said no.
@@ -39,7 +39,13 @@ impl Judged {
     }
 
     /// For whoever has asked some of the judges already.
-    pub(crate) fn by(replica: &Replica, now: Timestamp, signers: Signers, ground: Ground, fold: fold::State) -> Self {
+    pub(crate) fn by(
+        replica: &Replica,
+        now: Timestamp,
+        signers: Signers,
+        ground: Ground,
+        fold: fold::Projection,
+    ) -> Self {
         // What the head in force says of a voice comes last, and stays.
         let heads = ground.counting(&replica.heads).chain(ground.head.as_ref().map(KnownHead::Whole));
         let voices = heads.flat_map(KnownHead::voices).collect();

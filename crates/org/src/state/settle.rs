@@ -7,7 +7,7 @@ use identity::signers::SignerSet;
 use crate::ledger::counts::NotCounted;
 use crate::ledger::fold::Why;
 use crate::ledger::ground::settled_ground;
-use crate::ledger::judge::{Member, NotMember};
+use crate::ledger::judge::{Membership, NotMember};
 use crate::ledger::signers::{InForce, Signers};
 use crate::state::{Judged, State};
 
@@ -27,7 +27,7 @@ impl State {
 
     /// Whom the last set had let in, and who only lacks signatures of this one, stays: as with any change of signers.
     fn take_over(&mut self, before: &Self) {
-        for (name, it) in before.judged.fold.members.iter().filter(|(_, it)| it.member != Member::Listed) {
+        for (name, it) in before.judged.fold.members.iter().filter(|(_, it)| it.member != Membership::Listed) {
             let unsigned =
                 self.judged.fold.waiting.get(&it.admission).is_some_and(|waiting| lacks_signatures(&waiting.why));
             if let (true, Entry::Vacant(free)) = (unsigned, self.judged.fold.members.entry(name.clone())) {

@@ -243,7 +243,7 @@ pub fn invited(invites: &[Invite]) -> (Org, Site) {
 /// What whoever asks a state finds there, but for the moment when it was judged.
 #[derive(Debug, PartialEq)]
 pub struct Said {
-    fold: fold::State,
+    fold: fold::Projection,
     frontier: Frontier,
     sights: Sights,
     members: Members,

@@ -18,7 +18,7 @@ use identity::principal::{NodeName, OrgName};
 use identity::text::Bytes;
 use identity::time::Seconds;
 use identity::trust::{self, TrustStep};
-use org::gateway::Issuers;
+use org::gateway::IssuersNotice;
 use pki_types::CertificateDer;
 use trials::attack::thief::Thief;
 use trials::client::stranger::{Dial, Own};
@@ -162,7 +162,7 @@ impl Turner {
     }
 
     /// What the gateways say of their issuing keys.
-    pub fn issuers(&self, port: u16) -> Vec<Issuers> {
+    pub fn issuers(&self, port: u16) -> Vec<IssuersNotice> {
         let reply = self.thief.call(&mut Dial::to(port).line(), &Call::Issuers {});
         let ControlAnswer::Issuers { issuers } = serde_json::from_value(reply.body).unwrap() else {
             panic!("another answer")

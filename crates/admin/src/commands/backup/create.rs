@@ -14,7 +14,7 @@ use terminal::show::show;
 use super::keys::SealingOptions;
 use super::report::size;
 use crate::backup::make::{self, MakeError};
-use crate::home::Common;
+use crate::home::{Common, During as _, Explain};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -55,10 +55,10 @@ impl Create {
         let stamp = clock::now().to_string().replace(':', "");
         let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{org}-{stamp}.tar.age")));
         if out.symlink_metadata().is_ok() {
-            return Err(create_failure(doing, &MakeError::Backup(BackupError::Exists(out))));
+            return Err(MakeError::Backup(BackupError::Exists(out))).during(doing);
         }
         let to = self.sealing.get(common.json, doing)?;
-        let made = make::make(&common.home(), &org, &out, &to).map_err(|why| create_failure(doing, &why))?;
+        let made = make::make(&common.home(), &org, &out, &to).during(doing)?;
         let bytes = std::fs::metadata(&out).map_or(0, |meta| meta.len());
         let told = Created {
             org: made.org.as_str(),
@@ -106,12 +106,14 @@ fn describe_created(made: &BackupContents, out: &Path, bytes: u64, to: &To) -> S
     lines.join("\n")
 }
 
-fn create_failure(doing: &str, why: &MakeError) -> Failure {
-    let failure = Failure::new(doing, why);
-    match why {
-        MakeError::Backup(BackupError::Exists(_)) => failure.exit(Exit::Usage).hint("name another: --out FILE"),
-        MakeError::Backup(BackupError::LeadsOut(_)) => failure.hint("put the file itself there instead of the link"),
-        MakeError::Busy | MakeError::Restless => failure.hint("try again in a moment"),
-        _ => failure.hint("no backup was written"),
+impl Explain for MakeError {
+    fn explain(&self, doing: String) -> Failure {
+        let failure = Failure::new(doing, self);
+        match self {
+            Self::Backup(BackupError::Exists(_)) => failure.exit(Exit::Usage).hint("name another: --out FILE"),
+            Self::Backup(BackupError::LeadsOut(_)) => failure.hint("put the file itself there instead of the link"),
+            Self::Busy | Self::Restless => failure.hint("try again in a moment"),
+            _ => failure.hint("no backup was written"),
+        }
     }
 }

@@ -9,15 +9,18 @@ use terminal::failure::Failure;
 use terminal::table::or_dash;
 
 use crate::backup::check::{CheckError, CheckReport};
+use crate::home::Explain;
 
-pub fn check_failure(doing: &str, why: &CheckError) -> Failure {
-    match why {
-        CheckError::Backup(why) => backup_failure(doing, why),
-        _ => Failure::new(doing, why).hint(ANOTHER),
+impl Explain for CheckError {
+    fn explain(&self, doing: String) -> Failure {
+        match self {
+            Self::Backup(why) => backup_failure(doing, why),
+            _ => Failure::new(doing, self).hint(ANOTHER),
+        }
     }
 }
 
-pub fn backup_failure(doing: &str, why: &BackupError) -> Failure {
+pub fn backup_failure(doing: impl Into<String>, why: &BackupError) -> Failure {
     let failure = Failure::new(doing, why);
     match why {
         BackupError::Archive { source, .. } => failure.hint(archive_hint(source)),

@@ -14,10 +14,10 @@ use terminal::show::show;
 use terminal::table::table;
 
 use super::keys::Opening;
-use super::report::{archive_hint, check_failure, describe};
+use super::report::{archive_hint, describe};
 use crate::backup::check::{CheckReport, OpenInvite};
 use crate::backup::restore::{self, Half, RestoreError};
-use crate::home::Common;
+use crate::home::{Common, During as _, Explain};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -55,8 +55,7 @@ impl Restore {
         let doing = format!("could not restore `{}`", self.file.display());
         let backup = self.opening.open(&doing, &self.file, |why| unopened(&doing, why))?;
         let home = common.home();
-        let (report, folder) =
-            restore::restore(backup, &self.file, &home, self.only).map_err(|why| restore_failure(&doing, &why))?;
+        let (report, folder) = restore::restore(backup, &self.file, &home, self.only).during(&doing)?;
         let there = |half: Half| folder.join(half.word()).is_dir();
         let halves: Vec<_> =
             [Half::Operator, Half::Gateway].into_iter().filter(|half| there(*half)).map(Half::word).collect();
@@ -75,7 +74,7 @@ impl Restore {
     }
 }
 
-fn unopened(doing: &str, why: &BackupError) -> Failure {
+fn unopened(doing: impl Into<String>, why: &BackupError) -> Failure {
     let failure = Failure::new(doing, why);
     match why {
         BackupError::Archive { source, .. } => failure.hint(format!("nothing was changed; {}", archive_hint(source))),
@@ -83,18 +82,20 @@ fn unopened(doing: &str, why: &BackupError) -> Failure {
     }
 }
 
-fn restore_failure(doing: &str, why: &RestoreError) -> Failure {
-    match why {
-        RestoreError::Check(why) => check_failure(doing, why),
-        RestoreError::Backup(why) => unopened(doing, why),
-        RestoreError::Exists { .. } => Failure::new(doing, why)
-            .exit(Exit::Refused)
-            .hint("restore into another home: --home DIR; or put the old folder aside first, for evidence"),
-        RestoreError::Busy => Failure::new(doing, why).hint("wait until it has ended"),
-        RestoreError::NotIn(_) => {
-            Failure::new(doing, why).exit(Exit::Usage).hint("freehold backup verify says what is in it")
+impl Explain for RestoreError {
+    fn explain(&self, doing: String) -> Failure {
+        match self {
+            Self::Check(why) => why.explain(doing),
+            Self::Backup(why) => unopened(doing, why),
+            Self::Exists { .. } => Failure::new(doing, self)
+                .exit(Exit::Refused)
+                .hint("restore into another home: --home DIR; or put the old folder aside first, for evidence"),
+            Self::Busy => Failure::new(doing, self).hint("wait until it has ended"),
+            Self::NotIn(_) => {
+                Failure::new(doing, self).exit(Exit::Usage).hint("freehold backup verify says what is in it")
+            }
+            _ => Failure::new(doing, self).hint("nothing was changed"),
         }
-        _ => Failure::new(doing, why).hint("nothing was changed"),
     }
 }
 

@@ -8,7 +8,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 
 use super::keys::Opening;
-use super::report::{backup_failure, check_failure, describe};
+use super::report::{backup_failure, describe};
 use crate::backup::check;
 use crate::home::{Common, During};
 
@@ -29,7 +29,7 @@ impl Verify {
         let mut backup = self.opening.open(&doing, &self.file, unopened)?;
         let name = ground::random::bytes::<16>().during(&doing)?;
         let scratch = std::env::temp_dir().join(format!("freehold-verify-{}", identity::text::hex(&name)));
-        let report = check::check(&mut backup, &self.file, scratch).map_err(|why| check_failure(&doing, &why))?;
+        let report = check::check(&mut backup, &self.file, scratch).during(&doing)?;
         show(common.json, &report, || format!("{}\nall of it holds", describe(&report)));
         Ok(())
     }

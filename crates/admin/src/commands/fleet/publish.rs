@@ -49,12 +49,12 @@ pub struct Publish {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    how: How,
+    how: PublishOptions,
 }
 
 /// How whatever goes to all nodes is asked for and watched.
 #[derive(Debug, Args)]
-pub struct How {
+pub struct PublishOptions {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
@@ -111,7 +111,7 @@ impl<'a> Person<'a> {
 }
 
 impl Publisher for Person<'_> {
-    type Stop = Stop;
+    type Stop = NotPublished;
 
     fn planned(&mut self, session: &Session, prepared: &Prepared, back_to: Option<&Head>) {
         if self.consent.common.json {
@@ -132,7 +132,7 @@ impl Publisher for Person<'_> {
         &mut self,
         session: &mut Session,
         draft: impl FnOnce(&Session, Timestamp) -> Result<Roll, OperateError>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), NotPublished> {
         Ok(self.consent.ask(session, draft).await?)
     }
 
@@ -142,12 +142,12 @@ impl Publisher for Person<'_> {
 }
 
 /// Why nothing is published.
-pub enum Stop {
+pub enum NotPublished {
     Plan(PlanError),
     Told(Failure),
 }
 
-impl Stop {
+impl NotPublished {
     pub fn told(self, doing: &str) -> Failure {
         match self {
             Self::Plan(why) => failure(doing, &why),
@@ -156,13 +156,13 @@ impl Stop {
     }
 }
 
-impl From<PlanError> for Stop {
+impl From<PlanError> for NotPublished {
     fn from(why: PlanError) -> Self {
         Self::Plan(why)
     }
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for NotPublished {
     fn from(failure: Failure) -> Self {
         Self::Told(failure)
     }
@@ -210,7 +210,7 @@ pub struct Ended<'a> {
     pub pending: Left,
     /// Patterns that other operators must sign, too.
     pub patterns: Vec<Waiting>,
-    pub how: How,
+    pub how: PublishOptions,
 }
 
 #[derive(Serialize)]

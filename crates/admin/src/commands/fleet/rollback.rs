@@ -5,7 +5,7 @@ use operate::publish::run;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::fleet::publish::{Ended, How, Person, finish};
+use crate::commands::fleet::publish::{Ended, Person, PublishOptions, finish};
 use crate::home::{Common, During};
 use crate::planning;
 use crate::waiting::{Consent, leave};
@@ -26,7 +26,7 @@ pub struct Rollback {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    how: How,
+    how: PublishOptions,
 }
 
 impl Rollback {

@@ -7,7 +7,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use terminal::table::table;
 
-use crate::commands::invite::seen::{MAKE_NEW, PINS_RETIRED, Seen, told, who};
+use crate::commands::invite::seen::{MAKE_NEW, PINS_RETIRED, StrandedView, told, who};
 use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
@@ -18,10 +18,10 @@ impl List {
         let doing = "could not list the invites";
         let mut session = common.session(doing).await?;
         let invites = invite::all(&mut session).await.during(doing)?;
-        let invites = Seen::all(&mut session, invites).await.during(doing)?;
+        let invites = StrandedView::all(&mut session, invites).await.during(doing)?;
         let told: Vec<_> = invites.iter().map(told).collect();
         show(common.json, &told, || {
-            let row = |seen: &Seen| {
+            let row = |seen: &StrandedView| {
                 let invite = &seen.view;
                 vec![
                     invite.id.to_string(),

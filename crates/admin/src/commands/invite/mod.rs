@@ -18,7 +18,7 @@ use create::Create;
 use list::List;
 use revoke::Revoke;
 use show::Show;
-use waive::Approve;
+use waive::Waive;
 use waivers::Waivers;
 
 use crate::home::Common;
@@ -34,7 +34,7 @@ pub enum InviteCommand {
     /// Revoke an invite; machines that joined with it stay
     Revoke(Revoke),
     /// Say yes beforehand to machines of such names, whose proof holds
-    Approve(Approve),
+    Approve(Waive),
     /// List what was approved beforehand
     Waivers(Waivers),
 }

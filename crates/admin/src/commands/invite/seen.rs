@@ -21,12 +21,12 @@ pub const PINS_RETIRED: &str = "the endpoint root that it pins is retired, so it
 pub const MAKE_NEW: &str = "make a new one: freehold invite create";
 
 /// An invite, and what it pins if that is why nobody can come with it.
-pub struct Seen {
+pub struct StrandedView {
     pub view: InviteView,
     pub stranded: Option<Stranded>,
 }
 
-impl Seen {
+impl StrandedView {
     pub async fn all(session: &mut Session, views: Vec<InviteView>) -> Result<Vec<Self>, OperateError> {
         // A pattern lets in also whoever comes with a newer code: it is open, whatever became of its own.
         let open = views.iter().filter(|view| state(view) == OPEN && view.kind != InviteKind::Pattern);
@@ -53,7 +53,7 @@ pub fn who(names: &[NameGlob], hosts: &[HostGlob]) -> String {
 }
 
 /// An invite with its state in one word, and its uses as `create` tells them.
-pub fn told(seen: &Seen) -> serde_json::Value {
+pub fn told(seen: &StrandedView) -> serde_json::Value {
     let mut told = serde_json::to_value(&seen.view).unwrap_or_default();
     if let Some(fields) = told.as_object_mut() {
         fields.insert("kind".to_owned(), seen.view.kind.word().into());

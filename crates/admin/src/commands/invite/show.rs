@@ -7,7 +7,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use wire::control::Reuse;
 
-use crate::commands::invite::seen::{MAKE_NEW, Seen, told};
+use crate::commands::invite::seen::{MAKE_NEW, StrandedView, told};
 use crate::home::{Common, During};
 
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ impl Show {
         let doing = format!("could not show the invite `{}`", self.invite);
         let mut session = common.session(&doing).await?;
         let invite = invite::find(&mut session, &self.invite).await.during(&doing)?;
-        let seen = Seen::all(&mut session, vec![invite]).await.during(&doing)?;
+        let seen = StrandedView::all(&mut session, vec![invite]).await.during(&doing)?;
         for seen in &seen {
             show(common.json, &told(seen), || in_words(seen));
         }
@@ -29,7 +29,7 @@ impl Show {
     }
 }
 
-fn in_words(seen: &Seen) -> String {
+fn in_words(seen: &StrandedView) -> String {
     let invite = &seen.view;
     let list = |items: Vec<String>, none: &str| if items.is_empty() { none.to_owned() } else { items.join(" ") };
     let strings = |items: &[Label]| items.iter().map(ToString::to_string).collect();

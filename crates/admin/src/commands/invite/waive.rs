@@ -24,7 +24,7 @@ use crate::waiting::{self, Left, leave, of_org};
 
 It waives the person alone: the machine must still prove an invite that allows the name. Whoever merely claims a host name
 that fits a pattern is not let in by it.")]
-pub struct Approve {
+pub struct Waive {
     /// Names that nobody need look at, `*` stands for anything
     #[arg(value_name = "GLOB", required_unless_present_any = ["join", "end"])]
     names: Vec<NameGlob>,
@@ -42,7 +42,7 @@ pub struct Approve {
     yes: bool,
 }
 
-impl Approve {
+impl Waive {
     pub async fn run(self, common: &Common) -> Result<(), Failure> {
         let doing = "could not approve beforehand";
         let (mut session, keys) = common.signing_session(doing).await?;
@@ -65,7 +65,7 @@ impl Approve {
             let until = known.as_ref().map_or_else(|| clock::now() + self.ttl, |waived| waived.until);
             eprintln!("Until {until} nobody need look at machines named {} that prove an invite.", listed(names));
         }
-        confirm(self.yes, doing, &of_org(common, &session.known, "Approve them?"))?;
+        confirm(self.yes, doing, &of_org(common, &session.known, "Waive them?"))?;
         let told = if let Some(shown) = known {
             let waived = waive::join(&mut session, &keys, shown).await.during(doing)?;
             Told { waived, pending: Left::default() }

@@ -9,8 +9,9 @@ use terminal::confirm::confirm;
 use terminal::failure::{Exit, Failure};
 use terminal::show::show;
 
-use crate::commands::signer::shown::{How, Seen, Told, check, in_words, tell, unfit};
+use crate::commands::signer::shown::{SignOptions, Told, WeighedView, check, in_words, tell, unfit};
 use crate::home::{Common, During};
+use crate::waiting::of_org;
 
 #[derive(Serialize)]
 struct AllTold {
@@ -26,7 +27,7 @@ pub fn digits(said: &str) -> Result<String, String> {
 }
 
 /// All of it, or the one that was named.
-pub async fn run(common: &Common, named: Option<&str>, how: &How) -> Result<(), Failure> {
+pub async fn run(common: &Common, named: Option<&str>, how: &SignOptions) -> Result<(), Failure> {
     let doing = "could not sign what waits";
     if how.yes && named.is_none() {
         return Err(Failure::usage(doing, "a yes beforehand is for what was looked at")
@@ -87,7 +88,7 @@ async fn found(session: &mut Session, doing: &str, named: Option<&str>) -> Resul
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     common: &'a Common,
-    how: &'a How,
+    how: &'a SignOptions,
     /// This very thing.
     named: bool,
 }
@@ -101,7 +102,7 @@ async fn one(
 ) -> Result<Told, Failure> {
     let doing = format!("could not sign `{}`", lying.pending.short());
     let looked = cosign::look(session, &lying.pending).await.map_err(|why| unfit(&doing, &why))?;
-    let mut seen = Seen::new(looked);
+    let mut seen = WeighedView::new(looked);
     tell(asked.common, &lying.pending, &seen.does, &seen.weighed);
     let Some(keys) = keys.filter(|keys| cosign::is_for(&lying, keys)) else {
         return Ok(seen.told(&lying.pending, &lying.needs));
@@ -120,7 +121,7 @@ async fn one(
     Ok(seen.told(&lying.pending, &lying.needs))
 }
 
-fn agree(asked: Asked<'_>, session: &Session, seen: &Seen, lying: &Lying, doing: &str) -> Result<(), Failure> {
+fn agree(asked: Asked<'_>, session: &Session, seen: &WeighedView, lying: &Lying, doing: &str) -> Result<(), Failure> {
     check(asked.common, asked.how, session.known.org(), &lying.pending, &seen.weighed).during(doing)?;
     confirm(asked.how.yes, doing, &of_org(asked.common, &session.known, "Sign it?"))
 }

@@ -27,13 +27,13 @@ pub struct Owner<'a> {
 }
 
 /// Why no key came of it.
-pub enum Stop {
+pub enum NoSignerKey {
     Home(HomeError),
     NotBegun(NotBegun),
     Told(Failure),
 }
 
-impl Stop {
+impl NoSignerKey {
     pub fn failure(self, doing: &str) -> Failure {
         match self {
             Self::Home(why) => why.explain(doing.to_owned()),
@@ -43,19 +43,19 @@ impl Stop {
     }
 }
 
-impl From<HomeError> for Stop {
+impl From<HomeError> for NoSignerKey {
     fn from(why: HomeError) -> Self {
         Self::Home(why)
     }
 }
 
-impl From<NotBegun> for Stop {
+impl From<NotBegun> for NoSignerKey {
     fn from(why: NotBegun) -> Self {
         Self::NotBegun(why)
     }
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for NoSignerKey {
     fn from(failure: Failure) -> Self {
         Self::Told(failure)
     }
@@ -90,13 +90,13 @@ impl Owner<'_> {
 }
 
 impl KeyOwner for Owner<'_> {
-    type Stop = Stop;
+    type Stop = NoSignerKey;
 
-    fn public_key(&self, folder: &OperatorFolder, name: &SignerName) -> Result<PublicKey, Stop> {
+    fn public_key(&self, folder: &OperatorFolder, name: &SignerName) -> Result<PublicKey, NoSignerKey> {
         Ok(self.common.public_key_here(folder, name, self.doing)?)
     }
 
-    fn new_passphrase(&self) -> Result<Option<Passphrase>, Stop> {
+    fn new_passphrase(&self) -> Result<Option<Passphrase>, NoSignerKey> {
         Ok(self.common.new_passphrase(self.unprotected, self.doing)?)
     }
 }

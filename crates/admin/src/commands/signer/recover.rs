@@ -29,7 +29,7 @@ use wire::known::Known;
 use wire::known::freeze::Freeze;
 use zeroize::Zeroizing;
 
-use crate::commands::signer::own::{Owner, Stop};
+use crate::commands::signer::own::{NoSignerKey, Owner};
 use crate::found::anew;
 use crate::found::recovery::{BadPhrase, Typed, WORDS, word_list};
 use crate::home::{Common, During};
@@ -202,13 +202,13 @@ enum Untyped {
 }
 
 impl KeyOwner for Person<'_> {
-    type Stop = Stop;
+    type Stop = NoSignerKey;
 
-    fn public_key(&self, folder: &OperatorFolder, name: &SignerName) -> Result<PublicKey, Stop> {
+    fn public_key(&self, folder: &OperatorFolder, name: &SignerName) -> Result<PublicKey, NoSignerKey> {
         self.owner.public_key(folder, name)
     }
 
-    fn new_passphrase(&self) -> Result<Option<Passphrase>, Stop> {
+    fn new_passphrase(&self) -> Result<Option<Passphrase>, NoSignerKey> {
         self.owner.new_passphrase()
     }
 }
@@ -222,7 +222,7 @@ fn untyped(doing: &str, why: &NoPhrase) -> Failure {
 }
 
 impl Recoverer for Person<'_> {
-    fn phrases(&self, known: &Known) -> Result<Vec<EdKey>, Stop> {
+    fn phrases(&self, known: &Known) -> Result<Vec<EdKey>, NoSignerKey> {
         let quorum = &known.founding.record.recovery;
         let mut typed = Typed::new(quorum);
         let doing = self.owner.doing;
@@ -256,7 +256,7 @@ impl Recoverer for Person<'_> {
         Ok(typed.enough().map_err(bad)?)
     }
 
-    fn agree(&self, known: &Known, signers: &[&SignerName]) -> Result<(), Stop> {
+    fn agree(&self, known: &Known, signers: &[&SignerName]) -> Result<(), NoSignerKey> {
         let Owner { common, doing, .. } = self.owner;
         if !common.json {
             let names: Vec<&str> = signers.iter().map(|name| name.as_str()).collect();

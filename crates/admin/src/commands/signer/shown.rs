@@ -13,7 +13,7 @@ use crate::home::{Common, Explain, failure};
 use crate::waiting::NeedTold;
 
 #[derive(Debug, Args)]
-pub struct How {
+pub struct SignOptions {
     /// Only show what it is
     #[arg(long)]
     pub show: bool,
@@ -58,7 +58,7 @@ impl Told {
 
 /// What was read from the signed bytes, and what came of it.
 #[derive(Debug)]
-pub struct Seen {
+pub struct WeighedView {
     pub does: Vec<String>,
     pub weighed: Weighed,
     pub signed_now: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Seen {
     pub sent: bool,
 }
 
-impl Seen {
+impl WeighedView {
     pub fn new(Looked { does, weighed }: Looked) -> Self {
         Self { does, weighed, signed_now: Vec::new(), file: None, not_signed: None, sent: false }
     }
@@ -158,7 +158,13 @@ pub fn tell(common: &Common, pending: &Pending, does: &[String], weighed: &Weigh
 }
 
 /// A home signs only what its own fold says, unless a person says otherwise.
-pub fn check(common: &Common, how: &How, org: OrgId, pending: &Pending, weighed: &Weighed) -> Result<(), Objection> {
+pub fn check(
+    common: &Common,
+    how: &SignOptions,
+    org: OrgId,
+    pending: &Pending,
+    weighed: &Weighed,
+) -> Result<(), Objection> {
     cosign::check(org, pending, weighed, Despite { fold: how.anyway, clock: common.trust_clock })
 }
 

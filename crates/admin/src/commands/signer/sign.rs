@@ -12,7 +12,7 @@ use terminal::confirm::confirm;
 use terminal::failure::Failure;
 use terminal::show::show;
 
-use crate::commands::signer::shown::{How, Seen, check, in_words, tell, unfit};
+use crate::commands::signer::shown::{SignOptions, WeighedView, check, in_words, tell, unfit};
 use crate::commands::signer::{inbox, over};
 use crate::home::{Common, During};
 use crate::waiting::of_org;
@@ -40,7 +40,7 @@ pub struct SignPending {
     #[arg(long, conflicts_with_all = ["file", "show", "anyway"])]
     over: bool,
     #[command(flatten)]
-    how: How,
+    how: SignOptions,
 }
 
 impl SignPending {
@@ -84,7 +84,11 @@ impl SignPending {
             pending.save(file).map_err(failed)?;
         }
         let needs = pending.needs(&known).map_err(failed)?;
-        let seen = Seen { signed_now, file: Some(file.display().to_string()), ..Seen::new(Looked { does, weighed }) };
+        let seen = WeighedView {
+            signed_now,
+            file: Some(file.display().to_string()),
+            ..WeighedView::new(Looked { does, weighed })
+        };
         let told = seen.told(&pending, &needs);
         if !told.complete && !self.how.show {
             common.unfinished.note();

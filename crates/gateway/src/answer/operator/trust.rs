@@ -12,7 +12,7 @@ use identity::key::Sign as _;
 use identity::principal::NodeName;
 use identity::text::Bytes;
 use identity::time::{Seconds, Timestamp};
-use org::gateway::Issuers;
+use org::gateway::IssuersNotice;
 use org::refusal::{Fault, Refusal};
 use wire::control::ControlAnswer;
 
@@ -34,8 +34,8 @@ pub(crate) async fn known(gateway: &Gateway) -> Result<Vec<Envelope>, Refusal> {
 }
 
 /// What a gateway with a mandate says of its keys, in its own voice.
-fn open(org: OrgId, head: &Head, envelope: &Envelope, now: Timestamp) -> Option<Issuers> {
-    let named: Issuers = envelope.peek(Some(org)).ok()?;
+fn open(org: OrgId, head: &Head, envelope: &Envelope, now: Timestamp) -> Option<IssuersNotice> {
+    let named: IssuersNotice = envelope.peek(Some(org)).ok()?;
     let mandate = head.active_mandate(&named.gateway, now)?;
     envelope.open_signed_by(Some(org), &[mandate.voice]).ok()
 }
@@ -82,7 +82,7 @@ pub(crate) fn merge_issuers(
     let Some(head) = tx.state.head().map(|record| record.head.clone()) else { return Ok(()) };
     let org = tx.state.org;
     let kept = tx.keep(|tx| tx.ledger.issuers())?;
-    let kept: Vec<Issuers> = kept.iter().filter_map(|envelope| envelope.peek(Some(org)).ok()).collect();
+    let kept: Vec<IssuersNotice> = kept.iter().filter_map(|envelope| envelope.peek(Some(org)).ok()).collect();
     for envelope in told.iter().take(head.mandates.len()) {
         let Some(said) = open(org, &head, envelope, now) else { continue };
         let parts = [&said.identity, &said.endpoint, &said.spare_identity, &said.spare_endpoint];
@@ -110,7 +110,7 @@ fn own(gateway: &Gateway) -> Result<Envelope, Refusal> {
         certificate::make_request(&key).map(Bytes).or_fault(Fault::Keys)
     };
     let (spare_voice, voice) = gateway.spare_voice().or_fault(Fault::Keys)?;
-    let body = Issuers {
+    let body = IssuersNotice {
         gateway: gateway.about.node.clone(),
         identity: Bytes(issuers.identity.told().as_ref().to_vec()),
         endpoint: Bytes(issuers.endpoint.told().as_ref().to_vec()),
@@ -136,7 +136,7 @@ mod tests {
         let head = Head { mandates: vec![mandate("one"), mandate("two")], ..scene::head(&founding) };
         let said = |gateway: &str, by: &str| {
             let (empty, at) = (|| Bytes(Vec::new()), NOW);
-            let body = Issuers {
+            let body = IssuersNotice {
                 gateway: gateway.parse().unwrap(),
                 identity: empty(),
                 endpoint: empty(),

@@ -8,7 +8,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use tunnel::control::question::{CallerIdentity, ServiceConnection};
 
-use crate::commands::roots::Common;
+use crate::commands::roots::ScopeOptions;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -29,7 +29,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not tell who calls";
         let scope = common.scope(doing)?;
         let Some(agent) = Remote::find(&scope).await else {

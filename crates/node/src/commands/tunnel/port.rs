@@ -15,7 +15,7 @@ use terminal::failure::Failure;
 use terminal::show::show;
 use tunnel::control::listener::ListenerId;
 
-use crate::commands::roots::Common;
+use crate::commands::roots::ScopeOptions;
 use crate::program::Program;
 
 const DOING: &str = "could not tell the port";
@@ -50,7 +50,7 @@ struct Told {
 }
 
 impl Port {
-    pub fn run(self, common: &Common) -> Result<(), Failure> {
+    pub fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let scope = common.scope(DOING)?;
         let Some(status) = NodeStatus::from_agent(&scope) else {
             let why = "the agent does not run, so nothing listens";

@@ -14,7 +14,7 @@ use terminal::show::show;
 use terminal::table::table;
 use tunnel::control::view::{ServiceCounts, View};
 
-use crate::commands::roots::Common;
+use crate::commands::roots::ScopeOptions;
 use crate::commands::tunnel::streams::{caller, left_out, peer, refusals, size};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub struct Top {
 }
 
 impl Top {
-    pub async fn run(self, common: &Common) -> Result<(), Failure> {
+    pub async fn run(self, common: &ScopeOptions) -> Result<(), Failure> {
         let doing = "could not watch the tunnel";
         let scope = common.scope(doing)?;
         let down = || Failure::failed(doing, "the agent does not run").hint(common.start(&scope));

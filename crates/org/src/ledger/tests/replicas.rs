@@ -12,8 +12,8 @@ use super::world::{Org, Sent, day, key, node, voice};
 use crate::founding::Founding;
 use crate::ledger::draft::Draft;
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
-use crate::ledger::fold::{State, Why};
-use crate::ledger::judge::{Fact, Facts, MapPlace, Member, NotMember, Shown, judge};
+use crate::ledger::fold::{Projection, Why};
+use crate::ledger::judge::{Fact, Facts, MapPlace, Membership, NotMember, Shown, judge};
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, InForce, Signers};
 use crate::ledger::tests::drafting::{Wish, draft};
@@ -158,7 +158,7 @@ pub fn admit(
 
 // ---- what a replica can be asked ----
 
-pub fn state(replica: &Replica, on: u64) -> State {
+pub fn state(replica: &Replica, on: u64) -> Projection {
     replica.state(day(on)).unwrap()
 }
 
@@ -216,7 +216,7 @@ impl Facts for Peer {
 }
 
 /// Somebody shows itself by the leaf that it has in this head's map.
-pub fn shows_leaf(replica: &Replica, by: &Sent, name: &str, on: u64) -> Result<Member, NotMember> {
+pub fn shows_leaf(replica: &Replica, by: &Sent, name: &str, on: u64) -> Result<Membership, NotMember> {
     let leaf = &by.map.as_ref().unwrap()[&node(name)];
     let place = MapPlace::Leaf { leaf, by: by.digest() };
     let shown = Shown { name: &leaf.name, key: leaf.node_key, place, evidence: None };

@@ -5,7 +5,7 @@ use identity::head::{Recorded, TrustLine, TrustState};
 use identity::id::Digest;
 
 use crate::ledger::fold::Leaves;
-use crate::ledger::judge::{Member, NotMember};
+use crate::ledger::judge::{Membership, NotMember};
 use crate::ledger::onward::Recent;
 use crate::ledger::replica::Replica;
 use crate::ledger::tests::drafting::{Wish, draft};
@@ -61,7 +61,7 @@ fn a_head_whose_map_is_lost_is_not_named_among_the_recent() {
     let three = publish(&org, &mut home, (2, &["ann"]), &following(&org.first));
     assert_eq!(org.body(&three).recent, [org.first.digest()]);
     assert_eq!(shows_leaf(&home, &two, "beta", 2), Err(NotMember::TooOld));
-    assert_eq!(shows_leaf(&home, &org.first, "alpha", 2), Ok(Member::Listed));
+    assert_eq!(shows_leaf(&home, &org.first, "alpha", 2), Ok(Membership::Listed));
 }
 
 #[test]

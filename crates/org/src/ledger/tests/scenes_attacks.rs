@@ -8,7 +8,7 @@ use crate::ledger::draft::Draft;
 use crate::ledger::entry::{Action, Entry, SignedEntry, Under};
 use crate::ledger::evidence::Evidence;
 use crate::ledger::fold::Why;
-use crate::ledger::judge::{Facts, MapPlace, Member, NotMember, Shown, Unseen, judge};
+use crate::ledger::judge::{Facts, MapPlace, Membership, NotMember, Shown, Unseen, judge};
 use crate::ledger::tests::drafting::{Wish, draft};
 use crate::ledger::tests::replicas::{
     Peer, admission, admit, assert_holds, assert_nobody, assert_waits, give, head_of, hear, install, publish,
@@ -303,7 +303,7 @@ fn a_peer_that_holds_no_chains_says_what_it_did_not_see() {
         judge(Shown { name: &name, key: key("k1"), place, evidence: Some(&evidence) }, &ground, facts)
     };
     let unseen = [Unseen::Chain, Unseen::Uses, Unseen::Denials, Unseen::Departure, Unseen::OtherNames].into();
-    assert_eq!(asked(next.digest(), &Peer { pinned: None }), Ok(Member::Invited { meant: true, unseen }));
+    assert_eq!(asked(next.digest(), &Peer { pinned: None }), Ok(Membership::Invited { meant: true, unseen }));
     assert_eq!(asked(org.first.digest(), &Peer { pinned: None }), Err(NotMember::TooOld));
     let pinned = asked(next.digest(), &Peer { pinned: Some(key("k2")) }).unwrap_err();
     assert!(pinned.is_alarm(), "{pinned}");

@@ -5,7 +5,7 @@ use identity::key::Sign as _;
 
 use crate::invite::{Invite, InviteKind};
 use crate::ledger::entry::Action;
-use crate::ledger::judge::{Member, NotMember};
+use crate::ledger::judge::{Membership, NotMember};
 use crate::ledger::tests::drafting::Wish;
 use crate::ledger::tests::replicas::{admit, assert_holds, assert_waits, hear, publish, shows_leaf, tell, write};
 use crate::ledger::tests::world::{FRESH, Org, day, invite, key, machine};
@@ -152,7 +152,7 @@ fn an_older_map_counts_for_sixty_days_and_no_longer() {
     let org = Org::new(1, &["ann"]);
     let mut home = org.replica();
     publish(&org, &mut home, (60, &["ann"]), &Wish::default());
-    assert_eq!(shows_leaf(&home, &org.first, "alpha", 60), Ok(Member::Listed));
+    assert_eq!(shows_leaf(&home, &org.first, "alpha", 60), Ok(Membership::Listed));
     publish(&org, &mut home, (61, &["ann"]), &Wish::default());
     assert_eq!(shows_leaf(&home, &org.first, "alpha", 61), Err(NotMember::TooOld));
 }

@@ -12,7 +12,7 @@ use crate::ledger::counts::counts;
 use crate::ledger::draft::Draft;
 use crate::ledger::entry::Action;
 use crate::ledger::evidence::Evidence;
-use crate::ledger::fold::{State, Waiting};
+use crate::ledger::fold::{Projection, Waiting};
 use crate::ledger::ground::Ground;
 use crate::ledger::signers::Signers;
 use crate::ledger::tests::drafting::{Wish, draft};
@@ -29,7 +29,7 @@ pub(super) struct Desk {
     pub at: usize,
     pub gateway: &'static str,
     pub ground: Ground,
-    pub state: State,
+    pub state: Projection,
 }
 
 impl Desk {

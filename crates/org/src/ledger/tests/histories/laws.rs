@@ -14,10 +14,10 @@ use super::{Dice, History, Theft, short};
 use crate::invite::Uses;
 use crate::ledger::entry::SignedEntry;
 use crate::ledger::evidence::Evidence;
-use crate::ledger::fold::{Leaves, State};
+use crate::ledger::fold::{Leaves, Projection};
 use crate::ledger::ground::{Ground, frozen_ground, ground};
 use crate::ledger::heads::KnownHead;
-use crate::ledger::judge::Member;
+use crate::ledger::judge::Membership;
 use crate::ledger::replica::Replica;
 use crate::ledger::signers::{Frozen, Signers};
 use crate::ledger::step::SignerStep;
@@ -101,7 +101,7 @@ impl History {
     }
 
     /// L4: one key per name, one name per key, and an older map shows nobody who is not that one now.
-    fn look_for_names(&mut self, at: usize, ground: &Ground, (state, leaves): (&State, &Leaves)) {
+    fn look_for_names(&mut self, at: usize, ground: &Ground, (state, leaves): (&Projection, &Leaves)) {
         let mut names: BTreeMap<Digest, &NodeName> = BTreeMap::new();
         let mut wrong = Vec::new();
         for (name, it) in &state.members {
@@ -136,7 +136,7 @@ impl History {
     }
 
     /// L3: what the set in force revoked, or a head that is reached, is never undone while that set is in force.
-    fn look_for_revoked(&mut self, at: usize, ground: &Ground, state: &State) {
+    fn look_for_revoked(&mut self, at: usize, ground: &Ground, state: &Projection) {
         let counting: Vec<(NodeName, Digest)> = state.members.iter().map(|(name, it)| (name.clone(), it.key)).collect();
         for (name, key) in counting {
             match self.revoked[at].get(&KeyMark::of(&key)) {
@@ -156,7 +156,7 @@ impl History {
     }
 
     /// L5: an honest entry counts, or waits with a reason, or its key was revoked.
-    fn look_for_lost(&mut self, at: usize, ground: &Ground, state: &State) {
+    fn look_for_lost(&mut self, at: usize, ground: &Ground, state: &Projection) {
         let replica = &self.replicas[at].1;
         let mut lost = Vec::new();
         for signed in replica.entries() {
@@ -175,11 +175,11 @@ impl History {
     }
 
     /// L2 and L6: whoever is let in beyond the record is so by an open voice, and within its right.
-    fn look_at_admissions(&mut self, at: usize, ground: &Ground, state: &State) {
+    fn look_at_admissions(&mut self, at: usize, ground: &Ground, state: &Projection) {
         let replica = &self.replicas[at].1;
         let mut wrong: Vec<(&'static str, String)> = Vec::new();
         for (name, it) in &state.members {
-            if it.member == Member::Listed {
+            if it.member == Membership::Listed {
                 continue;
             }
             let signed = replica.entry(it.admission).unwrap();
@@ -232,7 +232,7 @@ impl History {
 
     /// L2: without all that replaced keys alone have signed, everything is the same; nor do heads and steps count that keys
     /// signed which are too few.
-    fn look_without_thieves(&mut self, at: usize, state: &State) {
+    fn look_without_thieves(&mut self, at: usize, state: &Projection) {
         let stolen: BTreeSet<PublicKey> = self.stolen_keys();
         let Some(set) = self.set_of(at) else { return };
         let gone: BTreeSet<PublicKey> = stolen.difference(&set.quorum.keys()).copied().collect();
