@@ -87,14 +87,14 @@ pub enum Going {
 
 /// What becomes of a gateway's addresses with one head.
 #[derive(Debug, Clone)]
-pub enum Turn {
+pub enum AddressChange {
     Add(Address),
     /// Its name stays.
     Leave(Address),
     Drop(Host),
 }
 
-impl Turn {
+impl AddressChange {
     /// Why it cannot be, if so.
     pub fn check(&self, mandate: &Mandate) -> Result<(), Unwise> {
         self.apply(&mut mandate.clone())
@@ -143,9 +143,14 @@ pub fn mandate(session: &Session, gateway: &NodeName) -> Result<Mandate> {
 }
 
 /// The mandate as it would be, with the head that makes it so.
-pub fn draft(session: &Session, gateway: &NodeName, turn: &Turn, now: Timestamp) -> Result<Unsigned<Mandate>> {
+pub fn draft(
+    session: &Session,
+    gateway: &NodeName,
+    change: &AddressChange,
+    now: Timestamp,
+) -> Result<Unsigned<Mandate>> {
     let mut changed = mandate(session, gateway)?;
-    turn.apply(&mut changed)?;
+    change.apply(&mut changed)?;
     let next = session.next_head(now, Cause::MandateChange { gateway: gateway.clone() }, |head| {
         for mandate in head.mandates.iter_mut().filter(|mandate| mandate.gateway == *gateway) {
             (mandate.hosts, mandate.addresses) = (changed.hosts.clone(), changed.addresses.clone());
@@ -154,8 +159,13 @@ pub fn draft(session: &Session, gateway: &NodeName, turn: &Turn, now: Timestamp)
     Ok(Unsigned { objects: Vec::new(), next: Some(next), what: changed })
 }
 
-pub async fn sign(session: &mut Session, keys: &SignerKeys, gateway: &NodeName, turn: &Turn) -> Result<Made<Mandate>> {
-    session.publish(keys, |session, now| draft(session, gateway, turn, now)).await
+pub async fn sign(
+    session: &mut Session,
+    keys: &SignerKeys,
+    gateway: &NodeName,
+    change: &AddressChange,
+) -> Result<Made<Mandate>> {
+    session.publish(keys, |session, now| draft(session, gateway, change, now)).await
 }
 
 /// Nodes and classes for which the fleet declares `gateways`, and such ones.
@@ -176,7 +186,7 @@ pub async fn check_dropping(session: &mut Session, host: &Host) -> Result<()> {
 
 /// Why an address cannot go: the fleet declares it, or nothing answers at the others.
 pub async fn check_going(session: &mut Session, mandate: &Mandate, address: &Address, tries: bool) -> Result<()> {
-    Turn::Leave(address.clone()).check(mandate)?;
+    AddressChange::Leave(address.clone()).check(mandate)?;
     check_declared(session, address.to_string(), |gateways| gateways.contains(address)).await?;
     if !tries {
         return Ok(());

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use identity::head::Mandate;
 use identity::principal::{Address, Host, NodeName};
 use identity::time::{Seconds, Timestamp};
-use operate::gateway::address::{self, Going, Needing, Place, Turn};
+use operate::gateway::address::{self, AddressChange, Going, Needing, Place};
 use operate::key::SignerKeys;
 use operate::session::{OperateError, Session};
 use serde::Serialize;
@@ -163,7 +163,7 @@ impl Add {
             &mut session,
             &keys,
             &mandate,
-            &Turn::Add(address.clone()),
+            &AddressChange::Add(address.clone()),
             &question,
         )
         .await?;
@@ -278,7 +278,7 @@ impl Remove {
             self.tell_who_may_know_no_other(common, &mut session, &address).await.during(&doing)?;
             let question = format!("Have machines find `{}` at {address} no longer?", self.node);
             let (changed, pending) =
-                turn(asking, &mut session, &keys, &mandate, &Turn::Leave(address), &question).await?;
+                turn(asking, &mut session, &keys, &mandate, &AddressChange::Leave(address), &question).await?;
             let named_still = changed.addresses.iter().any(|it| it.host == host);
             if pending.waiting().is_some() || named_still {
                 self.result(text, &changed, &Needing::default(), pending).show(common);
@@ -303,7 +303,8 @@ impl Remove {
         }
         let question = format!("Take {host} out of the certificate of `{}`?", self.node);
         let asking = Asking { yes: self.yes || needing.nobody(), ..asking };
-        let (changed, pending) = turn(asking, &mut session, &keys, &mandate, &Turn::Drop(host), &question).await?;
+        let (changed, pending) =
+            turn(asking, &mut session, &keys, &mandate, &AddressChange::Drop(host), &question).await?;
         self.result(text, &changed, &needing, pending).show(common);
         Ok(())
     }
@@ -407,7 +408,7 @@ async fn turn(
     session: &mut Session,
     keys: &SignerKeys,
     mandate: &Mandate,
-    turn: &Turn,
+    turn: &AddressChange,
     question: &str,
 ) -> Result<(Mandate, Left), Failure> {
     let gateway = &mandate.gateway;
