@@ -62,7 +62,8 @@ fn after_everything_was_lost_a_backup_and_another_chain_bring_the_org_back() {
     assert_eq!(gateway.stop(), Some(0));
     std::fs::remove_dir_all(place.home()).unwrap();
     let told = stdout(&restore(&place, &backup, &place.home(), &[]));
-    assert!(told.trim_end().ends_with(&format!("Next: freehold gateway reopen {}", name(&place))), "{told}");
+    let next = format!("Next: freehold gateway reopen {} --home {}", name(&place), place.home().display());
+    assert!(told.trim_end().ends_with(&next), "{told}");
     let _gateway = place.serve();
     let join = place.join("web-3", &code);
     refused(&join, "the gateway was restored from a backup");
