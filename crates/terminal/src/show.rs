@@ -20,7 +20,7 @@ pub fn say_beside(text: &str) {
     eprintln!("{}", in_words(text));
 }
 
-/// Commands in it name what was named on the line that was typed.
-fn in_words(text: &str) -> String {
+/// As a person reads it; commands in it name what was named on the line that was typed.
+pub fn in_words(text: &str) -> String {
     typed::repeated(&plain(text))
 }

@@ -98,10 +98,10 @@ fn said(program: &Command, text: &str) -> usize {
     end
 }
 
-/// `NAME`, `HOST:PORT`, `DOMAIN...`: to be filled in; or a number.
+/// `NAME`, `HOST:PORT`, `DOMAIN...`: to be filled in; or something with a number in it, which no sentence goes on with.
 fn is_placeholder(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit())
-        && !word.contains(|c: char| c.is_lowercase())
+    let is_filled_in = word.starts_with(|c: char| c.is_ascii_uppercase()) && !word.contains(|c: char| c.is_lowercase());
+    is_filled_in || word.contains(|c: char| c.is_ascii_digit())
 }
 
 /// Is the option said already?
@@ -179,6 +179,7 @@ mod tests {
                 "freehold gateway remove NODE --org reef (freehold gateway list --org reef)",
             ),
             ("freehold doctor --org lagoon", "freehold doctor --org lagoon"),
+            ("look: freehold doctor d0f2a1", "look: freehold doctor d0f2a1 --org reef"),
             ("then on `alpha`: freehold doctor", "then on `alpha`: freehold doctor"),
             ("is it there? On each of them: freehold doctor", "is it there? On each of them: freehold doctor"),
             ("the others sign, too; each runs: freehold doctor", "the others sign, too; each runs: freehold doctor"),

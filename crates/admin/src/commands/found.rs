@@ -9,6 +9,7 @@ use identity::time::Seconds;
 use serde::Serialize;
 use terminal::confirm::confirm;
 use terminal::failure::Failure;
+use terminal::show::in_words;
 use wire::known::Known;
 
 use crate::backup::reminder;
@@ -247,5 +248,5 @@ fn tell_rest(plan: &FoundingPlan, known: &Known) {
     println!("  signers   {} of {}", plan.threshold, plan.signers.len());
     println!("  gateway   {} at {}", plan.node, addresses.join(", "));
     println!("  you are   spiffe://{}/user/{}", plan.org, plan.user);
-    println!("\nnext: freehold serve, then freehold invite create");
+    println!("\n{}", in_words("next: freehold serve, then freehold invite create"));
 }

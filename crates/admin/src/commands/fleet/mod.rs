@@ -8,10 +8,11 @@ pub mod publish;
 pub mod rollback;
 mod init;
 
+use std::io::Write as _;
+
 use clap::{Args, Subcommand};
 use manifest::source::schema;
 use terminal::failure::Failure;
-use terminal::show::show;
 
 use self::init::Init;
 use crate::home::Common;
@@ -30,7 +31,7 @@ impl FleetCommand {
             Self::Init(init) => init.run(common),
             Self::Schema(Schema {}) => {
                 // A document, not facts: as it is in the folder that `fleet init` makes.
-                show(false, &schema(), || format!("{:#}", schema()));
+                let _ = writeln!(std::io::stdout(), "{:#}", schema());
                 Ok(())
             }
         }
