@@ -64,6 +64,7 @@ fn draw(prompt: &str, entry: &Entry, shown: bool, remark: &str) {
         Some(word) if shown => format!("{word} "),
         Some(_) | None => String::new(),
     };
+    let remark = if entry.is_full() { "(Enter ends it) " } else { remark };
     let line = Zeroizing::new(format!("\r\u{1b}[K{prompt}, word {at} of {count}: {remark}{before}{typed}"));
     let mut out = stderr();
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
@@ -72,8 +73,11 @@ fn draw(prompt: &str, entry: &Entry, shown: bool, remark: &str) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     Letter(char),
-    /// A blank, tab or end of line: pasted phrases come in lines.
+    /// A blank or tab.
     Next,
+    /// Pasted phrases come in lines; the last word of a phrase ends with this alone, so that nobody answers the next question
+    /// by ending a phrase.
+    Enter,
     Back,
     /// Begin this phrase anew.
     Clear,
@@ -85,7 +89,8 @@ impl From<u8> for Key {
     fn from(byte: u8) -> Self {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => Self::Letter(char::from(byte.to_ascii_lowercase())),
-            b' ' | b'\t' | b'\r' | b'\n' => Self::Next,
+            b' ' | b'\t' => Self::Next,
+            b'\r' | b'\n' => Self::Enter,
             0x7f | 0x08 => Self::Back,
             0x15 => Self::Clear,
             // Ctrl-C, Ctrl-D, Ctrl-\.
@@ -120,7 +125,7 @@ impl Entry {
 
     fn take(&mut self, key: Key) -> Heard {
         match key {
-            Key::Letter(letter) if self.typed.len() < 32 => self.typed.push(letter),
+            Key::Letter(letter) if self.typed.len() < 32 && !self.is_full() => self.typed.push(letter),
             Key::Back if self.typed.is_empty() => drop(self.done.pop()),
             Key::Back => drop(self.typed.pop()),
             Key::Clear => {
@@ -128,6 +133,10 @@ impl Entry {
                 self.done.clear();
             }
             Key::Next => return self.end_word(),
+            Key::Enter => {
+                let heard = self.end_word();
+                return if heard == Heard::More && self.is_full() { Heard::Whole } else { heard };
+            }
             Key::BreakOff => return Heard::BrokenOff,
             Key::Letter(_) | Key::Nothing => {}
         }
@@ -149,7 +158,11 @@ impl Entry {
             (None, [_, _, ..]) => return Heard::Several,
         }
         self.typed.clear();
-        if self.done.len() == self.count { Heard::Whole } else { Heard::More }
+        Heard::More
+    }
+
+    const fn is_full(&self) -> bool {
+        self.done.len() == self.count
     }
 
     fn phrase(&self) -> Zeroizing<String> {
@@ -228,15 +241,20 @@ mod tests {
 
     #[test]
     fn words_are_completed_when_they_can_be_no_other_and_a_word_of_the_list_is_itself() {
-        assert_eq!(typed("st\tsea Searc\n"), (Heard::Whole, "stone sea search".to_owned()));
+        assert_eq!(typed("st\tsea Searc \n"), (Heard::Whole, "stone sea search".to_owned()));
         assert_eq!(typed("se "), (Heard::Several, String::new()));
+        assert_eq!(
+            typed("stone sea seal x "),
+            (Heard::More, "stone sea seal".to_owned()),
+            "Enter ends it, and nothing else"
+        );
         assert_eq!(typed("se al "), (Heard::More, "seal".to_owned()), "what was typed stays");
     }
 
     #[test]
     fn a_wrong_word_is_typed_again_and_those_before_it_stay() {
         assert_eq!(typed("stone sand "), (Heard::NoSuchWord, "stone".to_owned()));
-        assert_eq!(typed("stone sand sea seal "), (Heard::Whole, "stone sea seal".to_owned()));
+        assert_eq!(typed("stone sand sea seal\n"), (Heard::Whole, "stone sea seal".to_owned()));
         assert_eq!(typed("stone\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}sea "), (Heard::More, "sea".to_owned()));
         assert_eq!(typed("stone \u{7f}"), (Heard::More, String::new()), "back over the word before");
         assert_eq!(typed("stone sea \u{15}seal "), (Heard::More, "seal".to_owned()));

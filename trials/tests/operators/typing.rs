@@ -66,7 +66,7 @@ fn phrases_are_typed_word_by_word_hidden_and_a_wrong_one_may_be_typed_again() {
     let place = Place::new();
     let phrases = phrases(&place);
     // A word that is none, and the first phrase a second time.
-    let keys = format!("sloop {} \n{}\n{} \t", shortened(&phrases[0]), phrases[0], shortened(&phrases[2]));
+    let keys = format!("sloop {} \n{}\n{} \t\n", shortened(&phrases[0]), phrases[0], shortened(&phrases[2]));
     let begun = typed(&place, "recover --signer zoe --unprotected --yes", &keys);
     let told = stdout(&begun);
     assert_eq!(begun.status.code(), Some(0), "{told}");

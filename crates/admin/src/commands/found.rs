@@ -232,10 +232,16 @@ fn tell_json(plan: &FoundingPlan, phrases: &[Phrase], known: &Known, tried: &[Tr
 }
 
 fn tell_phrases(phrases: &[Phrase]) {
-    println!("Recovery phrases. They are shown this once and kept nowhere. Write each on its own paper and keep them");
-    println!("apart: any two of the three can replace the signer keys if those are lost.\n");
+    println!("Recovery phrases. They are shown this once and kept nowhere. Write each on its");
+    println!("own paper and keep them apart: any two of the three can replace the signer keys");
+    println!("if those are lost.\n");
     for (number, phrase) in phrases.iter().enumerate() {
-        println!("  {}  {}", number + 1, phrase.words());
+        // In lines that fit wherever they are read: a word that is broken is copied wrong.
+        let words: Vec<&str> = phrase.words().split(' ').collect();
+        for (nth, line) in words.chunks(6).enumerate() {
+            let number = if nth == 0 { (number + 1).to_string() } else { " ".to_owned() };
+            println!("  {number}  {}", line.join(" "));
+        }
     }
     println!();
     let _ = std::io::stdout().flush();

@@ -28,12 +28,15 @@ pub(super) fn warn_of_recoveries(session: &Session) {
         eprintln!("FROZEN: {freeze}");
         return;
     }
+    let now = clock::now();
     for (set, due_at) in session.known.alarms() {
         let names: Vec<_> = set.quorum.signers().iter().map(|signer| signer.name.to_string()).collect();
         eprintln!(
             "RECOVERY: somebody with the recovery phrases replaces the signers by {} at {due_at}.",
             names.join(", ")
         );
-        say_beside("  If the signers are not lost, stop it before then: freehold recover --cancel");
+        if now < due_at {
+            say_beside("  If the signers are not lost, stop it before then: freehold recover --cancel");
+        }
     }
 }
