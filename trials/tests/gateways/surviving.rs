@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Command;
 
+use identity::time::{Seconds, Timestamp};
 use serde_json::Value;
 use trials::place::{Place, binary, ended, json, output, stdout, succeeded, text, until};
 use trials::port::Nobody;
@@ -87,10 +88,16 @@ fn a_gateway_that_is_stopped_is_down_since_it_was_last_there() {
     assert_eq!((&down["state"], &down["answers"]), (&"DOWN".into(), &false.into()), "{down}");
     assert!(down["last_seen"].is_string() && down["problem"].is_string(), "{down}");
     assert_eq!(row(0)["answers"], true);
+    place.facts(&["gateway", "list"]);
     laptop.stop();
+    let stopped = ground::clock::now();
     let both = list();
     assert_eq!((&both[0]["state"], &both[1]["state"]), (&"first, DOWN".into(), &"DOWN".into()), "{both}");
     assert!(both[0]["last_seen"].is_string(), "this home heard it itself: {both}");
+    // Who looks into its folder does not see it run.
+    until("it is stopped for a while", || ground::clock::now().since(stopped) > Seconds(1));
+    let seen: Timestamp = text(&place.facts(&["gateway", "list"])[0], "last_seen").parse().unwrap();
+    assert!(seen <= stopped, "{seen}");
     let alarms = place.operator_facts("away", &["status"])["alarms"].to_string();
     assert!(alarms.contains("laptop is DOWN, and was last seen at"), "{alarms}");
     assert!(alarms.contains("vps is DOWN"), "{alarms}");

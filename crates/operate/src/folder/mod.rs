@@ -65,6 +65,9 @@ pub struct Memory {
     pub pulled: Frontier,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pulled_at: Option<Timestamp>,
+    /// When that gateway served this home last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_at: Option<Timestamp>,
     /// It has heads beside the one in force: what those took away counts, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beside: bool,

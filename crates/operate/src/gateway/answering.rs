@@ -48,7 +48,7 @@ pub async fn look(session: &Session, now: Timestamp) -> BTreeMap<NodeName, Optio
 pub fn last_there(session: &Session, nodes: &[NodeView], gateway: &NodeName) -> Option<Timestamp> {
     let seen = nodes.iter().rfind(|node| node.name == *gateway).and_then(|node| node.observed.last_seen);
     let memory = &session.memory;
-    seen.max(memory.pulled_at.filter(|_| memory.gateway.as_ref() == Some(gateway)))
+    seen.max(memory.served_at.filter(|_| memory.gateway.as_ref() == Some(gateway)))
 }
 
 /// At each of its addresses, one after the other, until one answers.

@@ -123,7 +123,12 @@ impl Session {
         self.fetch_map(&mut replica).await?;
         let (frontier, now) = (replica.state.frontier.clone(), clock::now());
         let beside = !replica.state.judged.ground.rivals.is_empty();
-        self.remember(|memory| (memory.pulled, memory.pulled_at, memory.beside) = (frontier, Some(now), beside))?;
+        // Whoever opened the folder of a gateway that is stopped has not seen it there.
+        let served_at = if self.is_served() { Some(now) } else { self.memory.served_at };
+        self.remember(|memory| {
+            (memory.pulled, memory.pulled_at, memory.beside) = (frontier, Some(now), beside);
+            memory.served_at = served_at;
+        })?;
         Ok(replica)
     }
 
