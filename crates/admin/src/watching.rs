@@ -174,6 +174,8 @@ pub struct Revoked {
     #[serde(rename = "revoked")]
     done: bool,
     head: u64,
+    /// Else nobody hears of it until a gateway serves.
+    served: bool,
     /// Nodes that have it on their disk, by their own signed word, and those that have not said so.
     confirmed: Vec<NodeName>,
     waiting_for: Vec<NodeName>,
@@ -188,11 +190,17 @@ impl Revoked {
         let receipts = if done { wait.receipts(session, head).await } else { Ok(Receipts::default()) };
         let receipts = receipts.during("it is revoked, but who knows it could not be read")?;
         let Receipts { confirmed, waiting: waiting_for } = receipts;
-        Ok(Self { done, head, confirmed, waiting_for, pending })
+        Ok(Self { done, head, served: session.is_served(), confirmed, waiting_for, pending })
     }
 
     pub fn in_words(&self, what: &str) -> String {
         told(self.pending.waiting(), || {
+            if !self.served {
+                let head = self.head;
+                return format!(
+                    "revoked {what} (head {head})\nno gateway serves: nobody hears of it until one does: freehold serve"
+                );
+            }
             let receipts = Receipts { confirmed: self.confirmed.clone(), waiting: self.waiting_for.clone() };
             format!("revoked {what} (head {})\n{}", self.head, receipts.in_words(self.head))
         })

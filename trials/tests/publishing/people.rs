@@ -76,3 +76,19 @@ fn alice_and_her_laptop_are_revoked_apart_and_each_says_what_it_does_not_do() {
     assert!(stderr(&revoked).contains("`alice` is not revoked, and stays on `quay`"), "{}", stderr(&revoked));
     assert_eq!(scene.place.state_of("alice-laptop").unwrap(), "revoked");
 }
+
+#[test]
+fn a_revocation_while_no_gateway_serves_promises_nothing_for_now() {
+    let scene = Scene::new();
+    let gateway = scene.place.serve();
+    scene.place.joined("web-1");
+    gateway.stop();
+    let revoked = scene.place.freehold(&["node", "revoke", "web-1", "--yes"]);
+    succeeded(&revoked);
+    assert!(stderr(&revoked).contains("cut as soon as a gateway serves: its SVID"), "{}", stderr(&revoked));
+    let told = stdout(&revoked);
+    assert!(
+        told.contains("nobody hears of it until one does: freehold serve") && !told.contains("refused at"),
+        "{told}"
+    );
+}

@@ -50,8 +50,9 @@ impl Revoke {
                 node.state.word(),
                 or_dash(node.observed.last_seen.as_ref())
             );
+            let when = if session.is_served() { "at once" } else { "as soon as a gateway serves" };
             eprintln!(
-                "  cut at once: its SVID (until {}), its open connections to the gateway",
+                "  cut {when}: its SVID (until {}), its open connections to the gateway",
                 or_dash(node.observed.svid_expires_at.as_ref())
             );
             eprintln!("  it cannot be undone: this node key never returns. The machine can join again as a new one,");
