@@ -119,7 +119,7 @@ pub struct Add {
     /// The gateway's node name
     #[arg(value_name = "GATEWAY")]
     node: NodeName,
-    /// HOST[:PORT], wss://HOST or socks5://PROXY:PORT/HOST:PORT; without a port, that of its first address
+    /// HOST, HOST:PORT, wss://HOST or socks5://PROXY:PORT/HOST:PORT; without a port, that of its first address
     #[arg(value_name = "ADDRESS")]
     place: Place,
     /// Do not try it from here
